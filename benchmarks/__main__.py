@@ -31,7 +31,10 @@ from benchmarks.nodes import nodes
 from benchmarks.reports import reports
 from benchmarks.retention import retention
 from benchmarks.round_trips import round_trips
+from benchmarks.rules import rules
+from benchmarks.schedules import schedules
 from benchmarks.serving import beside, command_line, idle, overload, requests, slow, together
+from benchmarks.why import why
 
 LONG = ("large", "many_stacks", "parked", "retention", "dashboard")
 """Cases that a quick run leaves out."""
@@ -44,7 +47,7 @@ CASES |= {"large_stack": large_stack, "many_stacks": many_stacks}
 CASES["clouds"] = clouds
 CASES |= {"healing": healing, "reports": reports}
 CASES["dashboard"] = dashboard
-CASES["nodes"] = nodes
+CASES |= {"nodes": nodes, "rules": rules, "schedules": schedules, "why": why}
 CASES |= {"round_trips": round_trips, "bare_celery": bare_celery}
 
 

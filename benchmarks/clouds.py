@@ -14,6 +14,7 @@ from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.status import Status
 from heatlite.engine.state.requests import Request
+from heatlite.features.simulator.feature import SimulatorSettings
 from heatlite.features.simulator.simulation import Simulation
 
 LATENCY = 0.05
@@ -75,7 +76,8 @@ def _create(
     bench.say(f"{count} servers on the simulated cloud")
     folder = bench.new_folder()
     (folder / "cloud.yaml").write_text(yaml.safe_dump({"latency": latency, "build": build}))
-    settings = Settings(f"sqlite:///{folder / 'heat.db'}", cloud="simulated", simulation=str(folder / "cloud.yaml"))
+    scripted = (SimulatorSettings(simulation=str(folder / "cloud.yaml")),)
+    settings = Settings(f"sqlite:///{folder / 'heat.db'}", cloud="simulated", of_features=scripted)
     calls = []
     real = Simulation.call
 

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from benchmarks import floor
 from benchmarks.clouds import servers_with_ports
 from benchmarks.counts import LocalClient
@@ -21,6 +23,8 @@ from benchmarks.tracer import Tracer
 from heatlite.cli.transport import WSGITransport
 from heatlite.core.clock import Clock
 from heatlite.core.config import load
+from heatlite.feature import installed
+from heatlite.features.simulator.feature import SimulatorSettings
 from heatlite.wiring import embedded
 
 EXPECTED = Path(__file__).with_name("expected_counts.json")
@@ -135,7 +139,8 @@ def measure(folder: Path) -> Counts:
     counts = {f"R, the floor of {RESOURCES}": tracer.take()}
     (folder / "cloud.yaml").write_text("{latency: 0, build: 0}")
     settings = {"database": f"sqlite:///{folder / 'heat.db'}", "cloud": "simulated"}
-    heatlite = embedded(load({**settings, "simulation": str(folder / "cloud.yaml")}), clock=StoppedClock())
+    scripted = (SimulatorSettings(simulation=str(folder / "cloud.yaml")),)
+    heatlite = embedded(replace(load(installed, settings), of_features=scripted), clock=StoppedClock())
     with WSGITransport(heatlite.app, heatlite.close) as transport:
         run = Run(LocalClient(transport, tracer), tracer)
         for kind, (count, made) in KINDS.items():

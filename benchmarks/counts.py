@@ -16,6 +16,7 @@ from benchmarks.tracer import Tracer
 from heatlite.cli.transport import WSGITransport
 from heatlite.core.config import load
 from heatlite.engine.steps.walk import MAX_STEPS_PER_TICK
+from heatlite.feature import installed
 from heatlite.wiring import embedded
 
 
@@ -62,7 +63,7 @@ def main(folder: Path, numbers: list[int]) -> None:
     """Print the counts as JSON."""
     tracer = Tracer()
     tracer.install()
-    heatlite = embedded(load({"database": f"sqlite:///{folder / 'counts.db'}"}))
+    heatlite = embedded(load(installed, {"database": f"sqlite:///{folder / 'counts.db'}"}))
     with WSGITransport(heatlite.app, heatlite.close) as transport:
         client = LocalClient(transport, tracer)
         Stack(client, "first").create(template(1))  # opens the connections

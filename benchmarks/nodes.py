@@ -127,8 +127,8 @@ def floor(port: int) -> float:
         connected = http.client.HTTPConnection("127.0.0.1", port)
         connected.request("GET", path, headers=headers)
         response = connected.getresponse()
-        said = response.read()
-        right = signature.of_answer(SECRET, response.status, nonce, said)
+        body = response.read()
+        right = signature.of_answer(SECRET, response.status, nonce, body)
         assert signature.is_right(response.getheader(signature.SIGNATURE), right)
         connected.close()
 

@@ -1,8 +1,8 @@
 """A relay to a database server that counts round trips."""
 
-import select
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
@@ -41,21 +41,34 @@ class Relay:
                 threading.Thread(target=self._serve, args=(client,), name="relayed", daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
-        answered = True
         with suppress(OSError), client, socket.create_connection(self._server) as server:
             for end in (client, server):
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            while True:
-                for source in select.select([client, server], [], [])[0]:
-                    data = source.recv(CHUNK)
-                    if not data:
-                        return
-                    if source is server:
-                        answered = True
-                        client.sendall(data)
-                        continue
-                    if answered:
-                        answered = False
-                        with self._lock:
-                            self.round_trips += 1
-                    server.sendall(data)
+            answered = threading.Event()
+            answered.set()
+
+            def request() -> None:
+                if answered.is_set():
+                    answered.clear()
+                    with self._lock:
+                        self.round_trips += 1
+
+            # A thread for each direction: while both ends send at once, neither of them takes anything.
+            back = threading.Thread(target=_pass_on, args=(server, client, answered.set), name="relayed", daemon=True)
+            back.start()
+            _pass_on(client, server, request)
+            back.join()
+
+
+def _pass_on(source: socket.socket, sink: socket.socket, seen: Callable[[], None]) -> None:
+    """Send to one end what the other sends, until one of them closes.
+
+    `seen` is called before each part.
+    """
+    with suppress(OSError):
+        while data := source.recv(CHUNK):
+            seen()
+            sink.sendall(data)
+    for end in (source, sink):
+        with suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)

@@ -67,11 +67,11 @@ async def serve(port: int, count: int) -> None:
                 path, _, query = target.partition("?")
                 _, number, rest = path.split("/", 2)
                 status, value = agents[int(number)].answer(method, f"/{rest}", query, body)
-                said = json.dumps(value).encode()
-                proof = signature.of_answer(SECRET, status, nonce, said)
+                answer = json.dumps(value).encode()
+                proof = signature.of_answer(SECRET, status, nonce, answer)
                 writer.write(
-                    f"HTTP/1.1 {status} X\r\nContent-Length: {len(said)}\r\n{signature.SIGNATURE}: {proof}\r\n\r\n"
-                    .encode() + said
+                    f"HTTP/1.1 {status} X\r\nContent-Length: {len(answer)}\r\n{signature.SIGNATURE}: {proof}\r\n\r\n"
+                    .encode() + answer
                 )  # fmt: skip
         except (asyncio.IncompleteReadError, ConnectionError):
             pass

@@ -87,6 +87,21 @@ TARGETS = (
     Target("memory with these trees, peak", lambda bench: bench.median("tree_peak_mb"), 400, digits=0, unit="MB"),
     Target("create 1000 TestResource / 1000 Value", _ratio("TestResource.create.1000", "Value.create.1000"), 1.6),
     Target("create 1000 SoftwareConfig / 1000 Value", _ratio("SoftwareConfig.create.1000", "Value.create.1000"), 2.5),
+    Target(
+        "look for due schedules among 10 000", lambda bench: bench.median("schedules_sweep"), 2.0, digits=3, unit="ms"
+    ),
+    Target(
+        "100 rules on a plan of 1000",
+        lambda bench: bench.median("plan_judged.1000") - bench.median("plan_bare.1000"), 150, digits=0, unit="ms",
+    ),
+    Target(
+        "20 rules on a plan of 20 000",
+        lambda bench: bench.median("plan_judged.20000") - bench.median("plan_bare.20000"), 1000, digits=0, unit="ms",
+    ),
+    Target("why, 10 000 resources", lambda bench: bench.median("why_well"), 20, digits=1, unit="ms"),
+    Target(
+        "why, 100 of 10 000 resources failed", lambda bench: bench.median("why_failed"), 20, digits=1, unit="ms"
+    ),
     Target("tree of 100 × 10 / 1000 flat resources", _ratio("tree.1000", "flat_beside_tree.1000"), 3.0),
     Target("port and server at latency 0 / Value", _ratio("servers_at_once.100", "values_beside_servers.100"), 5.0),
     Target("one resource of 10 000", lambda bench: bench.median("one_resource.10000") * 1000, 3, digits=1, unit="ms"),

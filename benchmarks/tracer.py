@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from heatlite.core.timer import Job
+from heatlite.core.runtime.timer import Job
 
 WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
 PERIODIC = frozenset({"sweep", "leases", "sinks", "orchestrations"})

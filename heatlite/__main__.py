@@ -96,12 +96,12 @@ class Program:
 
     def serve(self, settings: Settings) -> None:
         with quick_imports(self._needless(settings)):
-            from heatlite import server
+            from heatlite.serving import server
 
         server.serve(settings)
 
     def serve_api(self, settings: Settings) -> None:
-        from heatlite import server
+        from heatlite.serving import server
 
         server.serve_api(settings)
 
@@ -138,11 +138,11 @@ class Program:
 
         return new_key()
 
-    def rotate_keys(self, settings: Settings) -> tuple[int, Sequence[str], bool]:
+    def rotate_keys(self, settings: Settings) -> tuple[int, Sequence[str], Sequence[str], bool]:
         from heatlite import administration
 
         done = administration.rotate_keys(settings)
-        return done.rows, done.unreadable, done.wiped
+        return done.rows, done.unreadable, done.lost, done.wiped
 
     def add_user(self, settings: Settings, user: str, password: str, projects: Projects) -> Path:
         from heatlite.api.access import factory
@@ -160,11 +160,10 @@ class Program:
         return [(one.rule, one.entity, one.id, one.detail) for one in administration.inconsistencies(settings)]
 
     def types(self) -> "TypeCatalog":
-        from heatlite.plugin.installation import read_installation
-        from heatlite.plugin.registry import Registry
-        from heatlite.resources import BUILTIN
+        from heatlite.feature import installation, installed, registry
 
-        return Registry(BUILTIN, read_installation(Path(load().environment_dir)))
+        settings = load(installed)
+        return registry(settings, installation(settings))
 
     def asking(self, settings: Settings, project: str) -> "AbstractContextManager[TypeCatalog]":
         from heatlite import wiring
@@ -172,11 +171,10 @@ class Program:
         return wiring.asking(settings, project)
 
     def json_schema(self) -> JsonMap:
+        from heatlite.feature import installed, registry
         from heatlite.plugin.descriptions.json_schema import json_schema
-        from heatlite.plugin.registry import Registry
-        from heatlite.resources import BUILTIN
 
-        return json_schema(Registry(BUILTIN))
+        return json_schema(registry(load(installed)))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

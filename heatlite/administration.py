@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,8 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import BadSetting, Settings
 from heatlite.core.errors import Conflict, Invalid
 from heatlite.core.json import JsonMap
-from heatlite.feature import active
+from heatlite.feature import of_active, of_inactive, series_off
+from heatlite.store.admin import migrate
 from heatlite.store.database.backend import backend_of
 from heatlite.store.database.engine_lock import EngineLock
 from heatlite.store.database.limits import Pace
@@ -64,12 +66,12 @@ def open_store(settings: Settings) -> Store:
     Upgrades a SQLite file. Raises EngineBusy if an older engine runs on it, NotUpgraded for a database server: its
     operator decides when to upgrade.
     """
-    store = Store.open(settings.database, settings.encryption_keys, settings.lease_seconds)
-    for kind in _feature_stores(settings):
-        store.of(kind)
+    keys, lease = settings.encryption_keys, settings.lease_seconds
+    store = Store.open(settings.database, keys, lease, _feature_stores(settings), partial(_stores_off, settings))
     missing = [step.name for step in store.migrations if not step.applied]
-    if missing and store.database.path is not None:
-        _upgrade(store)
+    if store.database.path is not None:
+        if missing or migrate.are_behind(store.database, series_off(settings)):
+            _upgrade(store)
     elif missing:
         more = [f"{len(missing) - MOST_NAMED} more"] if len(missing) > MOST_NAMED else []
         raise NotUpgraded(missing=", ".join([*missing[:MOST_NAMED], *more]))
@@ -78,7 +80,12 @@ def open_store(settings: Settings) -> Store:
 
 def _feature_stores(settings: Settings) -> Sequence[type[FeatureStore]]:
     """Return the stores of the features that are on."""
-    return [kind for one in active(settings) for kind in one.stores()]
+    return of_active(settings, lambda one: one.stores())
+
+
+def _stores_off(settings: Settings) -> Sequence[type[FeatureStore]]:
+    """Return the stores of the installed features that are off."""
+    return of_inactive(settings, lambda one: one.stores())
 
 
 def _open_existing(settings: Settings) -> Store:
@@ -139,14 +146,19 @@ def busy(engine: JsonMap, database: str) -> EngineBusy:
 
 def upgrade(settings: Settings) -> list[str]:
     """Run the missing migrations. Returns their names. Raises EngineBusy."""
-    with closing(Store.open(settings.database)) as store:
+    with closing(_opened(settings)) as store:
         return _upgrade(store)
 
 
 def migration_status(settings: Settings) -> "list[Migration]":
     """List the migrations, and whether each is applied."""
-    with closing(Store.open(settings.database)) as store:
+    with closing(_opened(settings)) as store:
         return store.status()
+
+
+def _opened(settings: Settings) -> Store:
+    """Open the store, whatever its tables are."""
+    return Store.open(settings.database, features=_feature_stores(settings), off=partial(_stores_off, settings))
 
 
 def back_up(settings: Settings, target: Path, overwrite: bool) -> "Backup":
@@ -164,7 +176,8 @@ def restore(settings: Settings, source: Path, force: bool) -> "RestoreResult":
     from heatlite.store.admin import backup
 
     try:
-        return backup.restore(settings.database, settings.encryption_keys, source, force, _feature_stores(settings))
+        features, off = _feature_stores(settings), _stores_off(settings)
+        return backup.restore(settings.database, settings.encryption_keys, source, force, features, off)
     except EngineRunning as error:
         raise busy(error.info, settings.database) from error
 

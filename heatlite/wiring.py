@@ -1,7 +1,7 @@
 """Builds the server's object graph, with `api/components.py`."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from math import inf
@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from heatlite.administration import NO_CIPHER, EngineBusy, check_keys, lock_engine, open_store
+from heatlite.api.access.authentication import AccessControl
 from heatlite.api.access.factory import create_access_control
 from heatlite.api.app import create_app
 from heatlite.api.audit import AuditTrail
@@ -19,13 +20,16 @@ from heatlite.api.components import Components
 from heatlite.api.event_streams import MAX_DURATION, Streams
 from heatlite.api.routes import App, Routes
 from heatlite.clients.clouds import CloudProvider, Clouds, DomainAdmin
+from heatlite.core.actions.decisions import Decision
 from heatlite.core.clock import Clock
 from heatlite.core.config import SIMULATED, Auth, BadSetting, Settings
-from heatlite.core.extras import MissingLibrary
-from heatlite.core.meter import Meter
+from heatlite.core.runtime.extras import MissingLibrary
+from heatlite.core.runtime.meter import Meter
+from heatlite.core.runtime.timer import Timer
 from heatlite.core.status import ActionStatus
-from heatlite.core.timer import Timer
 from heatlite.engine.admission.admission import Admission
+from heatlite.engine.admission.claims import Examiner, NewDefinition
+from heatlite.engine.admission.inputs import Supplier
 from heatlite.engine.admission.offered_types import OfferedTypes
 from heatlite.engine.admission.preparation import Preparation
 from heatlite.engine.dispatch import Dispatcher
@@ -33,7 +37,7 @@ from heatlite.engine.dispatch.hints import Hint, Hints
 from heatlite.engine.dispatch.local import LocalDispatcher, Slots
 from heatlite.engine.execution.action_log import report_moves
 from heatlite.engine.execution.worker import Worker
-from heatlite.engine.operations.schedule import Schedule
+from heatlite.engine.operations.scheduled_actions import ScheduledActions
 from heatlite.engine.operations.software_configs import Software
 from heatlite.engine.operations.stacks import Stacks
 from heatlite.engine.outbound.file_containers import Folders
@@ -41,17 +45,16 @@ from heatlite.engine.outbound.regions import Regions, endpoints
 from heatlite.engine.outbound.self_auth import SelfAuth
 from heatlite.engine.outbound.webhooks import WebhookDelivery
 from heatlite.engine.state.definitions import Definitions
+from heatlite.engine.state.guarding import Guarding
 from heatlite.engine.state.recorded_clouds import StackClouds
 from heatlite.engine.types.agent_accounts import Accounts
 from heatlite.engine.types.mailbox import StoredMailbox
 from heatlite.engine.types.outputs import StackReader
 from heatlite.engine.types.resource_factory import EngineServices
 from heatlite.engine.types.template_types import TemplateTypes
-from heatlite.feature import Work, active, off
-from heatlite.plugin.installation import read_installation
+from heatlite.feature import Work, active, finders, installation, of_inactive, off, registry
 from heatlite.plugin.ports import Services
 from heatlite.plugin.registry import Registry
-from heatlite.resources import BUILTIN
 from heatlite.store.database.backend import backend_of
 from heatlite.store.database.engine_lock import EngineLock
 from heatlite.store.listeners import NO_LISTENERS, Listeners, Moved, ignore
@@ -61,6 +64,7 @@ from heatlite.template.parameters.constraints import looked_up
 
 if TYPE_CHECKING:
     from heatlite.engine.dispatch.distributed import CeleryDispatcher
+    from heatlite.engine.why.reading import More
 
 log = logging.getLogger(__name__)
 
@@ -128,20 +132,26 @@ class Embedded(Struct, frozen=True):
 
 def _create_app(components: Components, settings: Settings, meter: Meter, on_demand: bool = False) -> App:
     """Create the application. Raises BadSetting, MissingLibrary."""
-    store, clock, features = components.store, components.clock, active(settings)
-    others = [kind for one in features for kind in one.credentials(store, clock)]
-    access = create_access_control(settings, clock, rules(settings), components.self_auth, components.accounts, others)
+    features, access = active(settings), components.access()
 
     def add_features(routes: Routes, trail: AuditTrail) -> None:
         for one in features:
             one.add_routes(routes, components, access, trail)
 
-    return create_app(components, settings, meter, access, add_features, off(settings), on_demand)
+    options = {key: values for one in features for key, values in one.options.items()}
+    of_changes = {key: values for one in features for key, values in one.change_options.items()}
+    off_here = off(settings)
+    return create_app(components, settings, meter, access, add_features, off_here, options, of_changes, on_demand)
 
 
 def rules(settings: Settings) -> Mapping[str, frozenset[str]]:
     """Return the rules of the features that are on, with the roles that may."""
     return {rule: roles for one in active(settings) for rule, roles in one.rules().items()}
+
+
+def rules_off(settings: Settings) -> list[str]:
+    """Return the rules of the features that are off. Imports their statements."""
+    return of_inactive(settings, lambda one: one.rules())
 
 
 def reader(settings: Settings, one_command: bool = False) -> Embedded:
@@ -151,7 +161,12 @@ def reader(settings: Settings, one_command: bool = False) -> Embedded:
     """
     store, clock, meter = open_store(settings), Clock(), Meter()
     components = _components(settings, store, clock, meter, works=False)
-    listeners = replace(NO_LISTENERS, action_moves=_action_moves(components), committed=components.streams.wake)
+    listeners = replace(
+        NO_LISTENERS,
+        action_moves=_action_moves(components),
+        decided=_decided(components),
+        committed=components.streams.wake,
+    )
     store.listen(listeners)
     return Embedded(cache(partial(_create_app, components, settings, meter, one_command)), components, meter)
 
@@ -214,7 +229,8 @@ def embedded(
         slots = Slots(settings.engine_slots, lambda: dispatcher.claim_filter)
     sweeps: tuple[Callable[[], None], ...] = (
         components.maintenance.expire_locks,
-        components.schedule.sweep,
+        components.scheduled_actions.sweep,
+        components.scheduled_actions.sweep_requests,
         *others,
         partial(due, components),
     )
@@ -229,6 +245,7 @@ def embedded(
         meter,
         slots,
         timer,
+        cache(partial(_guarding, components)),
     )
     sinks = WebhookDelivery(store, clock, settings.webhook_hosts, components.types.installation.event_sinks, timer)
     found = ((one.name, one.work(components, timer)) for one in features)
@@ -248,15 +265,37 @@ def embedded(
     return Embedded(make_app, components, meter, dispatcher, timer, worker, sinks, works, lock)
 
 
+def _guarding(components: Components) -> Guarding | None:
+    """Return the part of the feature that guards updates, if it is on."""
+    found = (one.guarding(components) for one in active(components.settings))
+    return next((one for one in found if one is not None), None)
+
+
 def _action_moves(components: Components) -> Moved:
-    """Return the listener that lets features take part in moves of actions."""
+    """Return the listener that lets features take part in moves of actions.
+
+    With the end of an action that has waited for them, members leave their group.
+    """
     features = active(components.settings)
 
     def moves(action: ActionRecord, after: ActionStatus, reason: str) -> None:
+        if action.data.state_before is not None and after is ActionStatus.SUCCEEDED:
+            components.leaving.complete(action)
         for one in features:
             one.action_moves(components, action, after, reason)
 
     return moves
+
+
+def _decided(components: Components) -> Callable[[Decision], None]:
+    """Return the listener that tells features of decisions about work of others."""
+    features = active(components.settings)
+
+    def decided(decision: Decision) -> None:
+        for one in features:
+            one.decided(components, decision)
+
+    return decided
 
 
 def _listeners(
@@ -279,6 +318,7 @@ def _listeners(
         action_announced=dispatcher.announce,
         action_moved=report_moves(meter),
         action_moves=_action_moves(components),
+        decided=_decided(components),
         work_due=work_due,
         message_stored=message_stored,
         committed=committed,
@@ -312,13 +352,13 @@ def installed_types(settings: Settings) -> Registry:
 
     Raises BadEnvironmentFile, BadSetting.
     """
-    installation = replace(
-        read_installation(Path(settings.environment_dir)),
+    types = replace(
+        installation(settings),
         regions=frozenset(endpoints(settings)),
         max_nested_stack_depth=settings.max_nested_stack_depth,
         cloud=settings.cloud or "",
     )
-    return Registry(BUILTIN, installation)
+    return registry(settings, types)
 
 
 def _components(
@@ -343,9 +383,26 @@ def _components(
         provider.begin()
     if provider is not None and works:
         provider.open()
-    clouds = Clouds(None, clock.now) if provider is None else provider.clouds(clock, store.credentials.of)
+    clouds = Clouds(None, clock.now)
+    if provider is not None:
+        clouds = provider.clouds(clock, store.credentials.of, finders(settings))
     stack_clouds = StackClouds(store, types, clouds)
-    admission = Admission(store, clock, settings, stack_clouds)
+
+    @cache
+    def examiners() -> Sequence[Examiner]:
+        found = (one.examiner(components) for one in active(settings))
+        return [one for one in found if one is not None]
+
+    @cache
+    def facts() -> "Sequence[More]":
+        return [partial(one.why, components) for one in active(settings)]
+
+    def defined(definition: NewDefinition) -> None:
+        for one in active(settings):
+            one.defined(components, definition)
+
+    guarding = cache(lambda: _guarding(components))
+    admission = Admission(store, clock, settings, stack_clouds, examiners, defined, guarding)
     accounts = _accounts(settings, store, provider, clouds) if works else None
     cipher = store.encryption.cipher
     self_auth = None if settings.auth is Auth.NONE or cipher is None else SelfAuth(cipher, clock)
@@ -380,14 +437,31 @@ def _components(
         containers = Folders(folder, settings.max_template_size, settings.max_json_body_size)
     offer = OfferedTypes(types, clouds)
     has_accounts = accounts is not None
-    preparation = Preparation(store, types, settings, definitions, containers, clouds, offer, regions, has_accounts)
-    schedule = Schedule(store, clock, settings, admission)
+
+    @cache
+    def suppliers() -> Sequence[Supplier]:
+        found = (one.supplier(components) for one in active(settings))
+        return [one for one in found if one is not None]
+
+    preparation = Preparation(
+        store, types, settings, definitions, containers, clouds, offer, regions, has_accounts, suppliers
+    )
+    scheduled_actions = ScheduledActions(
+        store, clock, settings, admission, lambda action, stack: components.scheduled.begin(action, stack)
+    )
     max_duration = inf if settings.auth is Auth.NONE else MAX_DURATION
     streams = Streams(store, settings.max_event_streams, max_duration=max_duration, hints=hints)
     stacks = Stacks(
-        store, clock, settings, definitions, preparation, admission, reader, schedule, clouds, stack_clouds
+        store, clock, settings, definitions, preparation, admission, reader, scheduled_actions, clouds, stack_clouds
     )
-    return Components(
+
+    @cache
+    def access() -> AccessControl:
+        others = [kind for one in active(settings) for kind in one.credentials(store, clock)]
+        of_features, of_others = rules(settings), partial(rules_off, settings)
+        return create_access_control(settings, clock, of_features, self_auth, accounts, others, of_others)
+
+    components = Components(
         store=store,
         clock=clock,
         settings=settings,
@@ -399,14 +473,18 @@ def _components(
         offer=offer,
         engine_services=engine_services,
         reader=reader,
-        schedule=schedule,
+        scheduled_actions=scheduled_actions,
         stacks=stacks,
         software=software,
         streams=streams,
         self_auth=self_auth,
         accounts=accounts,
+        access=access,
         has_engine=_has_engine(hints),
+        further=[one.body for one in active(settings) if one.body is not None],
+        facts=facts,
     )
+    return components
 
 
 def _has_engine(hints: Hints | None) -> Callable[[], bool]:
@@ -428,7 +506,8 @@ def cloud_provider(settings: Settings, database: Path | None) -> CloudProvider |
         raise BadSetting(f"cloud: the simulated cloud is not there. Features that are off: {', '.join(off(settings))}.")
     from heatlite.clients.openstack_cloud import OpenStackCloud
 
-    return OpenStackCloud(settings.cloud, settings)
+    tables = (one.rest() for one in active(settings))
+    return OpenStackCloud(settings.cloud, settings, [one for one in tables if one is not None])
 
 
 @contextmanager
@@ -440,7 +519,10 @@ def asking(settings: Settings, project: str) -> Iterator[Registry]:
     """
     types = installed_types(settings)
     provider = cloud_provider(settings, backend_of(settings.database).path)
-    clouds = Clouds(None, Clock().now) if provider is None else provider.clouds(Clock(), lambda _: None)
+    clock = Clock()
+    clouds = Clouds(None, clock.now)
+    if provider is not None:
+        clouds = provider.clouds(clock, lambda _: None, finders(settings))
     with looked_up(clouds.of(project).missing):
         yield types.offering(OfferedTypes(types, clouds).availability(project))
 
@@ -480,7 +562,7 @@ def metering(settings: Settings, store: Store, clock: Clock, hints: Hints | None
     meter = Meter()
     if settings.metrics:
         try:
-            from heatlite.metrics import Metrics
+            from heatlite.api.metrics import Metrics
         except ImportError as error:
             raise MissingLibrary("The setting metrics", error.name, "server") from error
         meter = Metrics(store, clock, _has_engine(hints))

@@ -9,13 +9,15 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from heatlite import __version__, preflight, wiring
+from heatlite import __version__, wiring
 from heatlite.api.components import Components
 from heatlite.core.config import Settings, load
-from heatlite.core.garbage import freeze_loaded
-from heatlite.core.logs import logged
-from heatlite.core.meter import Meter
+from heatlite.core.runtime.garbage import freeze_loaded
+from heatlite.core.runtime.logs import logged
+from heatlite.core.runtime.meter import Meter
 from heatlite.engine.dispatch.local import Slots
+from heatlite.feature import installed
+from heatlite.serving import preflight
 
 if TYPE_CHECKING:
     from heatlite.engine.dispatch.program import WorkerProgram
@@ -84,7 +86,7 @@ def program(settings: Settings) -> "WorkerProgram":
 
 @cache
 def _configured() -> "WorkerProgram":
-    return program(load())
+    return program(load(installed))
 
 
 def __getattr__(name: str) -> Any:
@@ -105,7 +107,7 @@ def serve_metrics(settings: Settings, meter: Meter) -> Callable[[], None]:
     """
     if not settings.metrics or not settings.metrics_port:
         return lambda: None
-    from heatlite.metrics import Metrics, serve
+    from heatlite.api.metrics import Metrics, serve
 
     assert isinstance(meter, Metrics)
     try:

@@ -20,6 +20,7 @@ from typing import Any
 from uuid import uuid4
 
 from benchmarks.ports import free_port
+from tests.databases import on
 from tests.processes import frozen
 
 STOP_SECONDS = 240.0
@@ -27,6 +28,10 @@ BROKERS = {
     "RabbitMQ": ("HEATLITE_TEST_AMQP_URL", "amqp://guest:guest@127.0.0.1:5672//"),
     "Redis": ("HEATLITE_TEST_REDIS_URL", "redis://127.0.0.1:6379/0"),
 }
+
+
+EACH_BROKER = [on("RabbitMQ"), on("Redis")]
+"""Rows for a fixture that has a broker of each kind."""
 
 
 class NoBroker(Exception):

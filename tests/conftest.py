@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Generator, Iterable
 from pathlib import Path
+from typing import Final
 
 import hypothesis
 import pytest
@@ -12,22 +13,26 @@ from hypothesis import HealthCheck
 
 from tests.databases import PLACES
 from tests.engine.dispatching import DISPATCHING
-from tests.thorough import STRICT, examples, is_left_out, names_tests, share
 
 # Its assertions show their values only if this comes before the first import, which other folders make.
 pytest.register_assert_rewrite("tests.types.marking")
 
 # The same examples in each run, so that a failure comes from the change under test. To search for new examples, run the
-# tests with `--hypothesis-profile=default`.
-hypothesis.settings.register_profile(
-    "same", derandomize=True, deadline=None, max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow]
+# tests with `--hypothesis-profile=default`. The speed of a machine is not under test, and examples share fixtures.
+SAME: Final = hypothesis.settings(
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-hypothesis.settings.load_profile("same")
+for profile, number in (("quick", 8), ("ci", 16), ("thorough", 100)):
+    hypothesis.settings.register_profile(profile, SAME, max_examples=number)
+hypothesis.settings.load_profile("quick")
 
-SERVICES = ("tests/acceptance/", "tests/faults/", "tests/services/", "tests/features/dashboard/")
-if os.environ.get("HEATLITE_TEST_CLOUD"):
-    SERVICES += ("tests/clouds/",)
-"""Folders whose skipped tests fail in the whole run."""
+SIMULATED: Final = frozenset({"cloudy", "troubled"})
+"""Fixtures with a simulated cloud."""
+
+NO_SKIP = bool(os.environ.get("HEATLITE_TEST_NO_SKIP"))
+"""True if a test that skips fails: `.ci/run` deselects by `-m` what it has no service for."""
 
 # Tests start hundreds of processes. Without bytecode files, each would compile the whole package first.
 sys.dont_write_bytecode = False
@@ -65,19 +70,29 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Col
     return None
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out the folders that `tests/thorough.py` names for this run."""
-    return True if is_left_out(collection_path, config.args) else None
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the tests in order; leave out those that `tests/thorough.py` names."""
-    items.sort(key=lambda item: item.path)  # processes that collect in different orders have to agree
-    if not names_tests(config.args):
-        items[:], left = share(items)
-        if left:
-            config.hook.pytest_deselected(items=left)
+    """Put the tests in order.
+
+    On a server, leave out what does not depend on the database. Processes that collect in different orders
+    have to agree.
+    """
+    items.sort(key=lambda item: item.path)
+    if PLACES.are_files:
+        return
+    left = [one for one in items if _is_of_files(one)]
+    items[:] = [one for one in items if not _is_of_files(one)]
+    config.hook.pytest_deselected(items=left)
+
+
+def _is_of_files(item: pytest.Item) -> bool:
+    """Return True for a test that needs no database server, or cannot run on one.
+
+    The simulated cloud is kept in the SQLite file of its installation.
+    """
+    if not SIMULATED.isdisjoint(getattr(item, "fixturenames", ())):
+        return True
+    return item.path.parent.name == "engine" and item.get_closest_marker("database") is None
 
 
 def pytest_unconfigure() -> None:
@@ -87,15 +102,10 @@ def pytest_unconfigure() -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Count a skip as a failure if all services must be there.
-
-    Tests of public templates may skip if HEATLITE_CORPUS is not set.
-    """
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Count a skip as a failure if all services must be there."""
     report = yield
-    if "corpus" in getattr(item, "fixturenames", ()) and not os.environ.get("HEATLITE_CORPUS"):
-        return report
-    if STRICT and report.skipped and not hasattr(report, "wasxfail") and report.nodeid.startswith(SERVICES):
+    if NO_SKIP and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped, although HEATLITE_TEST_NO_SKIP is set: {report.longrepr}"
     return report

@@ -17,12 +17,13 @@ from urllib.parse import urlsplit
 import peewee
 import pytest
 
+from heatlite.feature import installed
 from heatlite.store.actions.claims import ANY_TAKEOVERS
 from heatlite.store.database.backend import Dialect
 from heatlite.store.database.database import Database
 from heatlite.store.records import ActionRecord
 from heatlite.store.store import Store
-from heatlite.store.tables import models as every_model
+from heatlite.store.tables import MODELS
 
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """A folder in memory if possible: tests lose no power, so no disk is needed."""
@@ -56,6 +57,15 @@ SERVERS = {
     # PyMySQL reads all certificates of the machine for each connection that might be encrypted.
     Dialect.MARIADB: Server("HEATLITE_TEST_MYSQL_URL", "mysql://root@127.0.0.1:3306/mysql?ssl_disabled=true"),
 }
+
+
+def on(*servers: str) -> Any:
+    """Return a row for `parametrize` or a fixture, with a marker for each server."""
+    return pytest.param(*servers, marks=[getattr(pytest.mark, one.lower()) for one in servers])
+
+
+EACH_SERVER = [on(Dialect.POSTGRESQL), on(Dialect.MARIADB)]
+"""Rows for a fixture that has a database of each server."""
 
 
 def _is_open(connection: Any) -> bool:
@@ -123,6 +133,20 @@ def _kept_connections() -> Iterator[None]:
             connection.close()
 
 
+STORES = [kind for one in installed() for kind in one.stores()]
+"""Those of all features."""
+
+
+def every_model() -> list[type[peewee.Model]]:
+    """The tables of the core and of all features."""
+    return [*MODELS, *(model for kind in STORES for model in kind.tables)]
+
+
+def whole(url: str, lease: float | None = None) -> Store:
+    """Open a store with the stores of all features."""
+    return Store.open(url, lease=lease, features=STORES)
+
+
 def empty(store: Store) -> None:
     """Leave nothing in the tables.
 
@@ -161,7 +185,7 @@ def _upgraded_file() -> bytes:
     """A SQLite database with its tables: migrations take longer than many a test."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "heat.db"
-        store = Store.open(f"sqlite:///{file}")
+        store = whole(f"sqlite:///{file}")
         store.upgrade()
         store.close()
         return file.read_bytes()
@@ -223,7 +247,7 @@ class Places:
 
     def _make(self, server: Server) -> Store:
         name = f"heatlite_engine_{os.getpid()}_{len(self._stores)}"
-        store = Store.open(self._made.enter_context(server.database(name)))
+        store = whole(self._made.enter_context(server.database(name)))
         self._made.callback(store.close)
         store.upgrade()
         self._stores.append(store)

@@ -13,7 +13,9 @@ DOCUMENTED: dict[str, tuple[str, ...]] = {
         "celery.worker.control.control_command",
         "celery.worker.control.inspect_command",
     ),
+    "cel_expr_python": ("cel_expr_python.cel",),  # https://pypi.org/project/cel-expr-python
     "cliff": ("cliff.columns.FormattableColumn",),  # https://docs.openstack.org/cliff/latest/user/list_commands.html
+    "cronsim": ("cronsim.CronSim", "cronsim.CronSimError"),  # https://pypi.org/project/cronsim
     "cryptography": ("cryptography.fernet",),  # https://cryptography.io/en/latest/fernet
     "dramatiq": ("dramatiq",),  # https://dramatiq.io/reference.html
     # https://falcon.readthedocs.io/en/stable/api
@@ -89,6 +91,7 @@ DOCUMENTED: dict[str, tuple[str, ...]] = {
     "yaml": (
         *(f"yaml.{name}" for name in ("CSafeLoader", "SafeLoader=", "load", "safe_dump", "safe_load")),
         *(f"yaml.{name}" for name in ("MarkedYAMLError", "ScalarNode", "YAMLError", "Event", "NodeEvent")),
+        *(f"yaml.{name}" for name in ("MappingNode", "SequenceNode", "SafeDumper", "compose", "dump")),
         *(f"yaml.{name}Event" for name in ("CollectionEnd", "CollectionStart", "DocumentStart", "MappingStart")),
         *(f"yaml.{name}Event" for name in ("Alias", "Scalar", "StreamEnd")),
     ),

@@ -42,7 +42,7 @@ def freeze(process: int) -> list[int]:
         for one in left:
             with suppress(ProcessLookupError):
                 os.kill(one, signal.SIGSTOP)
-            eventually(lambda one=one: _stands_still(one), "the process stands still")  # type: ignore[misc]
+            eventually(lambda one=one: stands_still(one), "the process stands still")  # type: ignore[misc]
         frozen += left
     return frozen
 
@@ -59,7 +59,7 @@ def frozen(process: int) -> Iterator[None]:
                 os.kill(one, signal.SIGCONT)
 
 
-def _stands_still(process: int) -> bool:
+def stands_still(process: int) -> bool:
     """Return True if each thread is stopped, or has ended."""
     try:
         threads = [*Path(f"/proc/{process}/task").iterdir()]

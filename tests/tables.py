@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any
 
+import pytest
+
 
 def table(names: str | Sequence[str], rows: Iterable[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Run a test with each row of a table, as one test that names the rows that fail.
@@ -37,3 +39,34 @@ def table(names: str | Sequence[str], rows: Iterable[Any]) -> Callable[[Callable
         return run
 
     return decorate
+
+
+def sampled(rows: Iterable[Any], each: int, others: pytest.MarkDecorator = pytest.mark.slow) -> list[Any]:
+    """Return rows for `pytest.mark.parametrize`, with a mark on most.
+
+    The first of `each` rows stays as it is. Use it for the table of a rule that has a faster test of its own. A row
+    that is a tuple has a value for each name.
+    """
+    out = []
+    for number, row in enumerate(rows):
+        out.append(_marked(row, [others] if number % each else []))
+    return out
+
+
+def few(rows: Iterable[Any]) -> list[Any]:
+    """Return rows for `pytest.mark.parametrize` that each cost an engine or a server.
+
+    The first stays as it is, one more is slow, the rest are thorough. Use it where the rule has a faster test, or where
+    each row takes the same way through the code.
+    """
+    given = list(rows)
+    marks = [[], *([pytest.mark.thorough] for _ in given[1:])]
+    if len(given) > 1:
+        marks[len(given) // 2] = [pytest.mark.slow]
+    return [_marked(row, mark) for row, mark in zip(given, marks, strict=True)]
+
+
+def _marked(row: Any, marks: list[pytest.MarkDecorator]) -> Any:
+    """Return a row, or a `pytest.param`, with further marks."""
+    given = row if hasattr(row, "marks") else pytest.param(*(row if isinstance(row, tuple) else (row,)))
+    return pytest.param(*given.values, marks=[*given.marks, *marks], id=given.id)

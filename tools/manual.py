@@ -102,7 +102,7 @@ def _values(action: argparse.Action) -> str:
     name = str(action.metavar or choices or (action.dest.upper() if action.option_strings else action.dest))
     if not action.option_strings or action.nargs is None:
         return name
-    return {0: "", "?": f"[{name}]"}[action.nargs]
+    return {0: "", "?": f"[{name}]", "*": f"[{name} ...]"}[action.nargs]
 
 
 def _text(text: str) -> str:

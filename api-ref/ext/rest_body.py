@@ -1,7 +1,7 @@
-"""Directive ``rest_body``: the fields of a request body by OpenAPI.
+"""Directives ``rest_body`` and ``rest_answer``: the fields of a body by OpenAPI.
 
-``.. rest_body:: OPERATION_ID`` shows the body of an operation, and ``.. rest_body:: OPERATION_ID ACTION`` that of an
-action: the alternative whose key is ACTION.
+``.. rest_body:: OPERATION_ID`` shows the request body of an operation, and ``.. rest_body:: OPERATION_ID ACTION`` that
+of an action: the alternative whose key is ACTION. ``.. rest_answer:: NAME`` shows a schema, an object of answers.
 """
 
 import json
@@ -20,9 +20,15 @@ HEAD = ".. list-table::\n   :header-rows: 1\n   :widths: 25 8 15 52\n\n"
 
 
 @cache
+def document() -> Any:
+    """Return the OpenAPI document."""
+    return json.loads(DOCUMENT.read_text("utf-8"))
+
+
+@cache
 def bodies() -> dict[str, Any]:
     """Return the schemas of the request bodies, by operation."""
-    paths = json.loads(DOCUMENT.read_text("utf-8"))["paths"]
+    paths = document()["paths"]
     return {
         operation["operationId"]: operation["requestBody"]["content"]["application/json"]["schema"]
         for methods in paths.values()
@@ -83,12 +89,28 @@ class RestBody(SphinxDirective):
             first = value.get("anyOf", [value])[0]
             told_by_first = {part: first[part] for part in ("description", "type") if part in first}
             schema = {**schema, "properties": {key: told_by_first | value}}
-        cells = [("Name", "In", "Type", "Description"), *((name, "body", *rest) for name, *rest in rows(schema))]
-        lines = ("   * - " + "\n     - ".join(row) for row in cells)
-        return self.parse_text_to_nodes(HEAD + "\n".join(lines))
+        return self.parse_text_to_nodes(table(schema))
+
+
+class RestAnswer(SphinxDirective):
+    """Table of the fields of an object of answers."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Return the table."""
+        self.env.note_dependency(str(DOCUMENT))
+        return self.parse_text_to_nodes(table(document()["components"]["schemas"][self.arguments[0]]))
+
+
+def table(schema: Any) -> str:
+    """Return the table of the fields of a schema, as reStructuredText."""
+    cells = [("Name", "In", "Type", "Description"), *((name, "body", *rest) for name, *rest in rows(schema))]
+    return HEAD + "\n".join("   * - " + "\n     - ".join(row) for row in cells)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Register the directive, as Sphinx demands."""
+    """Register the directives, as Sphinx demands."""
     app.add_directive("rest_body", RestBody)
+    app.add_directive("rest_answer", RestAnswer)
     return {"parallel_read_safe": True}

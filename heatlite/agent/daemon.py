@@ -18,7 +18,7 @@ from heatlite.agent.log import log
 from heatlite.agent.reporter import Reporter
 from heatlite.agent.runner import Runner
 from heatlite.agent.server import Api, Server
-from heatlite.agent.settings import BadSettings, Settings, check
+from heatlite.agent.settings import AgentSettings, BadSettings, check
 
 _SECRET, _ADDRESS, _LOCK, _DATABASE, _WORK = "secret", "address", "lock", "agent.sqlite", "work"
 
@@ -44,7 +44,7 @@ def door(folder: Path) -> Door:
         raise BadSettings(f"folder: {folder}: {error.strerror}; run this as the user of the agent") from None
 
 
-def run(settings: Settings) -> bool:
+def run(settings: AgentSettings) -> bool:
     """Run the agent until SIGTERM or SIGINT.
 
     Commands outlive the agent; its next start continues their actions. Returns False if a fault has ended the agent.

@@ -14,7 +14,7 @@ from heatlite.agent import form
 from heatlite.agent.actions import Action
 from heatlite.agent.commands import Command
 from heatlite.agent.form import CANCELLED, DONE, FAILED, RUNNING, Fault, Json, JsonMap
-from heatlite.agent.settings import BadSettings, External, Limits, Services, Settings
+from heatlite.agent.settings import AgentSettings, BadSettings, External, Limits, Services
 from heatlite.agent.supervise import ASKED, TIME_LIMIT, Result, clip
 
 _MAX_NAMES = 50
@@ -50,7 +50,7 @@ class Kind(Protocol):
         """
 
 
-def kinds(settings: Settings) -> dict[str, Kind]:
+def kinds(settings: AgentSettings) -> dict[str, Kind]:
     """Return all kinds that the settings allow, sorted by name. Raises BadSettings."""
     found: dict[str, Kind] = {
         "test/success": _Instant("Ends well, at once.", DONE, ""),

@@ -18,7 +18,7 @@ try:
     from heatlite.agent import daemon
     from heatlite.agent.form import Json
     from heatlite.agent.operator import Refused, ask
-    from heatlite.agent.settings import FILE, BadSettings, Settings, listening, load, register_address
+    from heatlite.agent.settings import FILE, AgentSettings, BadSettings, listening, load, register_address
 except KeyboardInterrupt:
     sys.exit(INTERRUPTED)
 
@@ -75,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _settings(given: argparse.Namespace) -> Settings:
+def _settings(given: argparse.Namespace) -> AgentSettings:
     settings = load(given.config)
     if given.folder is not None:
         settings = replace(settings, folder=given.folder)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from heatlite.agent.log import log
-from heatlite.agent.settings import BadSettings, Settings, register_address
+from heatlite.agent.settings import AgentSettings, BadSettings, register_address
 
 _SECONDS = 10.0
 """Timeout of a request in seconds."""
@@ -29,7 +29,7 @@ class Reporter:
     """Registers the agent and posts events, each for all changes since the last."""
 
     def __init__(
-        self, settings: Settings, url: str, secret: str, instance: str, version: str, kinds: Sequence[str]
+        self, settings: AgentSettings, url: str, secret: str, instance: str, version: str, kinds: Sequence[str]
     ) -> None:
         """Prepare the registration.
 
@@ -153,7 +153,7 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _context(settings: Settings) -> ssl.SSLContext:
+def _context(settings: AgentSettings) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(
             cafile=None if settings.server_authority is None else str(settings.server_authority)

@@ -69,7 +69,7 @@ class External:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class AgentSettings:
     """All settings of the agent."""
 
     folder: Path = FOLDER
@@ -93,11 +93,11 @@ class Settings:
     external: Sequence[External] = ()
 
 
-def load(file: Path | None) -> Settings:
+def load(file: Path | None) -> AgentSettings:
     """Load the settings of a file, by default FILE if it exists. Raises BadSettings."""
     if file is None:
         if not FILE.exists():
-            return Settings()
+            return AgentSettings()
         file = FILE
     try:
         with file.open("rb") as stream:
@@ -115,7 +115,7 @@ def load(file: Path | None) -> Settings:
         raise BadSettings(f"{file}: {error}") from None
 
 
-def check(settings: Settings) -> Settings:
+def check(settings: AgentSettings) -> AgentSettings:
     """Return the settings if they are consistent. Raises BadSettings."""
     if settings.tls is None and not is_loopback(settings.host):
         raise BadSettings(
@@ -254,11 +254,11 @@ class _Table:
         return BadSettings(f"{self._path}{name} must be {right}")
 
 
-def _settings(table: _Table) -> Settings:
-    defaults = Settings()
+def _settings(table: _Table) -> AgentSettings:
+    defaults = AgentSettings()
     listen, url, register = table.text("listen"), table.text("url"), table.text("register")
     host, port = (defaults.host, defaults.port) if listen is None else listening(listen)
-    settings = Settings(
+    settings = AgentSettings(
         folder=table.file("folder") or defaults.folder,
         host=host,
         port=port,

@@ -3,7 +3,7 @@
 Each URL has a handler and a rule for each method.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import falcon
 from falcon.media import JSONHandler
@@ -21,8 +21,8 @@ from heatlite.api.handlers.common import StackFinder
 from heatlite.api.handlers.description import Description, Page
 from heatlite.api.handlers.events import LIST_KEYS as EVENT_KEYS
 from heatlite.api.handlers.events import OF_RESOURCE_KEYS, Events, ProjectEvents
-from heatlite.api.handlers.resource_list import LIST_KEYS as RESOURCE_KEYS
-from heatlite.api.handlers.resources import Objects, Resource, Resources
+from heatlite.api.handlers.resources.resource_list import LIST_KEYS as RESOURCE_KEYS
+from heatlite.api.handlers.resources.resources import Objects, Resource, Resources
 from heatlite.api.handlers.server import BuildInfo, Engines, HealthCheck, Metrics, Versions
 from heatlite.api.handlers.stacks import (
     ARN,
@@ -39,7 +39,7 @@ from heatlite.api.request import Request
 from heatlite.api.routes import App, P, Router, Routes, S
 from heatlite.core.config import Settings
 from heatlite.core.json import dump
-from heatlite.core.meter import Meter
+from heatlite.core.runtime.meter import Meter
 
 INSTANT = frozenset({"/", "/versions", "/healthcheck", "/openapi.json", "/docs"})
 """Paths that are answered without the database and without waiting for a thread."""
@@ -52,16 +52,21 @@ def create_app(
     access: AccessControl,
     add_features: Callable[[Routes, AuditTrail], None],
     off: Sequence[str],
+    options: Mapping[str, Sequence[str]],
+    change_options: Mapping[str, Sequence[str]],
     on_demand: bool = False,
 ) -> App:
     """Create the WSGI application. Raises BadSetting.
 
-    `add_features` adds the routes of features, and `off` names those that are off. With `on_demand`, further routes
-    and those of features are added when a request needs one.
+    `add_features` adds the routes of features, and `off` names those that are off. `options` and `change_options` are
+    query keys of features with their values. With `on_demand`, further routes and those of features are added when a
+    request needs one.
     """
     trail = AuditTrail(components.store.audit, components.clock, proxies(settings.trusted_proxies))
     router = Router() if on_demand else CompiledRouter()
-    middleware = RequestMiddleware(settings.public_url, settings.max_json_body_size, meter, access, trail, router)
+    middleware = RequestMiddleware(
+        settings.public_url, settings.max_json_body_size, meter, access, trail, router, options, change_options
+    )
     app: App = falcon.App(request_type=Request, middleware=middleware, router=router)
     app.req_options.strip_url_path_trailing_slash = True
     app.resp_options.media_handlers[falcon.MEDIA_JSON] = JSONHandler(dumps=dump)
@@ -102,8 +107,10 @@ def _add_server(routes: Routes, components: Components, meter: Meter | None) -> 
 def _add_stacks(routes: Routes, components: Components, hidden_tags: Sequence[str]) -> None:
     store, finder = components.store, StackFinder(components.store)
 
-    stacks = Stacks(components.stacks, store, components.accounts, hidden_tags)
-    routes.add(P + "/stacks", stacks, query={"GET": LIST_KEYS}, GET="stacks:index", POST="stacks:create")
+    further = components.further
+    stacks = Stacks(components.stacks, store, components.accounts, hidden_tags, further)
+    keys = {"GET": (*LIST_KEYS, *store.stack_filters)}
+    routes.add(P + "/stacks", stacks, query=keys, GET="stacks:index", POST="stacks:create")
     routes.add(P + "/counts", Counts(store), GET="stacks:index")
     routes.add(P + "/stacks/detail", stacks, "detail", GET="stacks:detail")
     routes.add(P + "/stacks/preview", stacks, "preview", query={"POST": ("plan",)}, POST="stacks:preview")
@@ -115,14 +122,14 @@ def _add_stacks(routes: Routes, components: Components, hidden_tags: Sequence[st
     for child in ("resources", "events", "template", "actions"):
         route = f"{P}/stacks/{{stack_name}}/{child}"
         routes.add(route, lookup, "child", query=passed_on, GET=looked_up, POST=looked_up)
-    for child in ("environment", "files", "outputs", "lock"):
+    for child in ("environment", "files", "outputs", "lock", "why"):
         route = f"{P}/stacks/{{stack_name}}/{child}"
         routes.add(route, lookup, "readable_child", query=passed_on, GET=looked_up)
     routes.add_sink(ARN, lookup.by_arn, looked_up)
 
     details = StackDetails(store, components.definitions, components.reader, components.accounts)
-    stack = Stack(finder, components.stacks, details)
-    keys = {"GET": ("resolve_outputs",), "DELETE": ("force",)}
+    stack = Stack(finder, components.stacks, details, further)
+    keys = {"GET": ("resolve_outputs",), "DELETE": ("force", "retain", "plan_digest")}
     rules = {"GET": "stacks:show", "PUT": "stacks:update", "PATCH": "stacks:update_patch", "DELETE": "stacks:delete"}
     routes.add(S, stack, query=keys, **rules)
 

@@ -24,7 +24,7 @@ UNRECORDED = frozenset(
         "stacks:preview_update_patch",
         "stacks:validate_template",
         OPEN,
-        PROVEN,  # of agents, at each change; transitions of node actions tell what they did
+        PROVEN,  # of agents, at each change; rows tell what they did
     }
 )
 """Rules of requests that change nothing, or are recorded elsewhere."""
@@ -127,7 +127,7 @@ def _user(req: Request) -> str | None:
 
 
 def _target(parts: Mapping[str, str]) -> str | None:
-    """Return the id or name of what is neither stack nor resource: an incident …"""
+    """Return the id or name of what is neither stack nor resource: a token …"""
     found = [value for name, value in parts.items() if name not in _OF_COLUMNS]
     return found[-1][:MAX_NAME] or None
 

@@ -1,7 +1,7 @@
 """The objects that the route table gives to handlers."""
 
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from threading import RLock
 from typing import TYPE_CHECKING, TypeVar, cast, overload
 
@@ -10,13 +10,15 @@ from msgspec import Struct
 from heatlite.api.event_streams import Streams
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
-from heatlite.core.meter import Meter
+from heatlite.core.context import Context
+from heatlite.core.json import JsonMap
+from heatlite.core.runtime.meter import Meter
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.admission.offered_types import OfferedTypes
 from heatlite.engine.admission.preparation import Preparation
 from heatlite.engine.operations.health_marks import HealthMarks
 from heatlite.engine.operations.maintenance_lock import MaintenanceLock
-from heatlite.engine.operations.schedule import Schedule
+from heatlite.engine.operations.scheduled_actions import ScheduledActions
 from heatlite.engine.operations.software_configs import Software
 from heatlite.engine.operations.stacks import Stacks
 from heatlite.engine.outbound.self_auth import SelfAuth
@@ -25,16 +27,24 @@ from heatlite.engine.types.agent_accounts import Accounts
 from heatlite.engine.types.outputs import StackReader
 from heatlite.engine.types.resource_factory import EngineServices
 from heatlite.plugin.registry import Registry
+from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 
 if TYPE_CHECKING:
+    from heatlite.api.access.authentication import AccessControl
     from heatlite.engine.operations.action_signals import ActionSignals
     from heatlite.engine.operations.export import Export
     from heatlite.engine.operations.groups import Groups
+    from heatlite.engine.operations.membership.joining import Joins
+    from heatlite.engine.operations.membership.leaving import Leaving
+    from heatlite.engine.operations.membership.writing import MembershipWriter
     from heatlite.engine.operations.protection import Protection
+    from heatlite.engine.operations.redefining import Redefining
     from heatlite.engine.operations.repairs import Repairs
+    from heatlite.engine.operations.scheduled_requests import ScheduledRequests
     from heatlite.engine.operations.signals import Signals
     from heatlite.engine.operations.snapshots import Snapshots
+    from heatlite.engine.why.reading import More, Reasons
 
 T = TypeVar("T")
 F = TypeVar("F")
@@ -43,17 +53,17 @@ _FIRST_USE = RLock()
 """Lock of the creation of parts. A part may create others."""
 
 
-class Part(cached_property[T]):
+class LockedCachedProperty(cached_property[T]):
     """A cached property that threads create once.
 
     `cached_property` has no lock since Python 3.12.
     """
 
     @overload
-    def __get__(self, instance: None, owner: type[object] | None = None) -> "Part[T]": ...
+    def __get__(self, instance: None, owner: type[object] | None = None) -> "LockedCachedProperty[T]": ...
     @overload
     def __get__(self, instance: object, owner: type[object] | None = None) -> T: ...
-    def __get__(self, instance: object | None, owner: type[object] | None = None) -> "Part[T] | T":
+    def __get__(self, instance: object | None, owner: type[object] | None = None) -> "LockedCachedProperty[T] | T":
         if instance is None:
             return self
         with _FIRST_USE:
@@ -77,16 +87,22 @@ class Components(Struct, frozen=True, dict=True):
     offer: OfferedTypes
     engine_services: EngineServices
     reader: StackReader
-    schedule: Schedule
+    scheduled_actions: ScheduledActions
     stacks: Stacks
     software: Software
     streams: Streams
     self_auth: SelfAuth | None
     accounts: Accounts | None
+    access: Callable[[], "AccessControl"]
+    """Returns the access control. The first call raises BadSetting, MissingLibrary."""
     has_engine: Callable[[], bool]
     """Returns whether the engine of this server runs; True if this server has none of its own."""
+    further: Sequence[type[Struct]]
+    """The keys of features in the definition of a stack (`Feature.body`)."""
+    facts: Callable[[], "Sequence[More]"]
+    """Returns what adds the facts of features to those of a stack."""
 
-    @Part
+    @LockedCachedProperty
     def _of_features(self) -> dict[object, object]:
         return {}
 
@@ -97,53 +113,103 @@ class Components(Struct, frozen=True, dict=True):
                 self._of_features[kind] = kind(self)
             return cast(F, self._of_features[kind])
 
-    @Part
+    @LockedCachedProperty
     def maintenance(self) -> MaintenanceLock:
         return MaintenanceLock(self.store, self.clock, self.admission)
 
-    @Part
+    @LockedCachedProperty
     def health(self) -> HealthMarks:
         return HealthMarks(self.store, self.clock, self.definitions, self.admission, self.reader)
 
-    @Part
+    @LockedCachedProperty
     def exports(self) -> "Export":
         from heatlite.engine.operations.export import Export
 
         return Export(self.store, self.clock, self.settings, self.admission, self.engine_services)
 
-    @Part
+    @LockedCachedProperty
     def snapshots(self) -> "Snapshots":
         from heatlite.engine.operations.snapshots import Snapshots
 
         parts = (self.admission, self.preparation, self.definitions, self.engine_services)
         return Snapshots(self.store, self.clock, self.settings, *parts)
 
-    @Part
+    @LockedCachedProperty
     def protection(self) -> "Protection":
         from heatlite.engine.operations.protection import Protection
 
         return Protection(self.store, self.clock, self.admission)
 
-    @Part
+    @LockedCachedProperty
     def repairs(self) -> "Repairs":
         from heatlite.engine.operations.repairs import Repairs
 
         return Repairs(self.store, self.clock, self.definitions, self.admission, self.reader)
 
-    @Part
+    @LockedCachedProperty
+    def redefining(self) -> "Redefining":
+        from heatlite.engine.operations.redefining import Redefining
+
+        return Redefining(self.store, self.clock, self.definitions, self.admission, self.reader)
+
+    @LockedCachedProperty
     def groups(self) -> "Groups":
         from heatlite.engine.operations.groups import Groups
 
         parts = (self.definitions, self.admission, self.reader, self.repairs)
         return Groups(self.store, self.clock, self.settings, *parts)
 
-    @Part
+    @LockedCachedProperty
+    def _membership(self) -> "MembershipWriter":
+        from heatlite.engine.operations.membership.writing import MembershipWriter
+
+        parts = (self.definitions, self.admission, self.reader)
+        return MembershipWriter(self.store, self.clock, self.settings, *parts)
+
+    @LockedCachedProperty
+    def joins(self) -> "Joins":
+        from heatlite.engine.operations.membership.joining import Joins
+
+        return Joins(self.store, self.admission, self.groups, self._membership)
+
+    @LockedCachedProperty
+    def leaving(self) -> "Leaving":
+        from heatlite.engine.operations.membership.leaving import Leaving
+
+        return Leaving(self.store, self.admission, self.groups, self._membership)
+
+    @LockedCachedProperty
+    def scheduled(self) -> "ScheduledRequests":
+        from heatlite.engine.operations.scheduled_requests import ScheduledRequests
+
+        parts = (self.admission, self.preparation, self.stacks, self.groups)
+        return ScheduledRequests(self.store, self.scheduled_actions, *parts, lambda: self.snapshots, self.author_now)
+
+    def author_now(
+        self, author: Context, stack: StackRecord, credential: Callable[[], JsonMap | None] | None = None
+    ) -> Context:
+        """Return the author of stored work on a stack, with the rights that are left.
+
+        `credential` returns the one that the author has given for it; without it that of the stack counts. Raises
+        NoCredential, CloudUnavailable.
+        """
+        clouds = self.engine_services.services.clouds
+        of_work = credential or partial(self.store.credentials.of, stack.id)
+        return self.access().author_now(author, lambda: clouds.confirm(author, of_work(), stack.name))
+
+    @LockedCachedProperty
     def signals(self) -> "Signals":
         from heatlite.engine.operations.signals import Signals
 
         return Signals(self.store, self.clock, self.settings, self.definitions, self.admission, self.reader)
 
-    @Part
+    @LockedCachedProperty
+    def reasons(self) -> "Reasons":
+        from heatlite.engine.why.reading import Reasons
+
+        return Reasons(self.store, self.clock, self.facts)
+
+    @LockedCachedProperty
     def controls(self) -> "ActionSignals":
         from heatlite.engine.operations.action_signals import ActionSignals
 

@@ -14,11 +14,11 @@ from math import inf
 
 from msgspec import Struct, field
 
-from heatlite.api import views
 from heatlite.api.request import Request
+from heatlite.api.wire import views
 from heatlite.core.errors import DatabaseUnavailable, HeatliteError, NotSupported, TooManyFailures, Unavailable
 from heatlite.core.json import dump
-from heatlite.core.logs import logged
+from heatlite.core.runtime.logs import logged
 from heatlite.engine.dispatch.hints import Hints
 from heatlite.store.records import EventRecord, StackRecord
 from heatlite.store.stacks.events import EventQuery, event_number
@@ -83,7 +83,7 @@ class _TreeStream(_Stream, eq=False, kw_only=True):
     depth: int
     query: EventQuery
     start: int
-    seen: dict[str, int] = {}
+    positions: dict[str, int] = {}
 
 
 class _ProjectStream(_Stream, eq=False, kw_only=True):
@@ -363,29 +363,29 @@ class _Snapshot:
         """Return the next events of a stream, oldest first, and True if there may be more."""
         pages: dict[str, list[EventRecord]] = {}
         for stack_id in self._stacks(stream):
-            seen = stream.seen.get(stack_id, stream.start)
-            if self._heads.get(stack_id, 0) > seen:
-                pages[stack_id] = self._after(stack_id, seen, stream.query)
+            position = stream.positions.get(stack_id, stream.start)
+            if self._heads.get(stack_id, 0) > position:
+                pages[stack_id] = self._after(stack_id, position, stream.query)
         # Later events of other stacks wait while one stack has more than its page.
         last = min((page[-1].id for page in pages.values() if len(page) == PAGE), default=None)
         for stack_id, page in pages.items():
             # A page may have events from after the reading of the heads.
             read = max([self._heads[stack_id], *(event.id for event in page[-1:])])
-            stream.seen[stack_id] = read if last is None else min(last, read)
+            stream.positions[stack_id] = read if last is None else min(last, read)
         found = [event for page in pages.values() for event in page if last is None or event.id <= last]
         return sorted(found, key=lambda event: event.id), last is not None
 
-    def _after(self, stack_id: str, seen: int, query: EventQuery) -> list[EventRecord]:
-        """Read the events after `seen`, once for all streams at the same position."""
-        key = (stack_id, seen, query)
+    def _after(self, stack_id: str, position: int, query: EventQuery) -> list[EventRecord]:
+        """Read the events after `position`, once for all streams at the same position."""
+        key = (stack_id, position, query)
         found = self._found.get(key)
         if found is None:
-            found = self._found[key] = self._store.events.after(stack_id, seen, PAGE, query)
+            found = self._found[key] = self._store.events.after(stack_id, position, PAGE, query)
         return found
 
     def is_over(self, stream: _Stream) -> bool:
         """Return True if no more events can come."""
         if not isinstance(stream, _TreeStream) or stream.stack.id in self._live:
             return False
-        seen = stream.seen
-        return all(self._heads.get(key, 0) <= seen.get(key, stream.start) for key in self._stacks(stream))
+        positions = stream.positions
+        return all(self._heads.get(key, 0) <= positions.get(key, stream.start) for key in self._stacks(stream))

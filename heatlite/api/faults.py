@@ -11,7 +11,9 @@ from http import HTTPStatus
 import falcon
 from falcon import Response
 
+from heatlite.api.middleware import ACTION
 from heatlite.api.request import Request
+from heatlite.api.wire import views
 from heatlite.core.errors import (
     Conflict,
     Forbidden,
@@ -24,9 +26,12 @@ from heatlite.core.errors import (
     Unauthorized,
     Unavailable,
     Unsupported,
+    features_off,
     wire_name,
 )
-from heatlite.core.json import dump
+from heatlite.core.json import JsonMap, dump
+from heatlite.engine.admission.claims import Postponed
+from heatlite.store.records import Relations
 
 log = logging.getLogger(__name__)
 
@@ -64,10 +69,14 @@ def install(app: "falcon.App[Request, Response]", under_project: Container[str],
     app.add_error_handler(Exception, on_unexpected)
     app.add_error_handler(falcon.HTTPError, partial(_on_http_error, under_project, off))
     app.add_error_handler(HeatliteError, on_error)
+    app.add_error_handler(Postponed, on_postponed)
 
 
-def fault(resp: Response, status: HTTPStatus, error_type: str, message: str) -> None:
-    """Set the response to a fault with this code, type and message."""
+def fault(resp: Response, status: HTTPStatus, error_type: str, message: str, facts: JsonMap | None = None) -> None:
+    """Set the response to a fault with this code, type and message.
+
+    `facts` are further keys of `error`.
+    """
     resp.status = status
     resp.content_type = falcon.MEDIA_JSON
     resp.text = None
@@ -76,7 +85,7 @@ def fault(resp: Response, status: HTTPStatus, error_type: str, message: str) -> 
             "code": int(status),
             "title": status.phrase,
             "explanation": EXPLANATIONS.get(status, status.phrase),
-            "error": {"type": error_type, "message": message, "traceback": None},
+            "error": {"type": error_type, "message": message, "traceback": None, **(facts or {})},
         }
     ).encode(errors="replace")
 
@@ -89,13 +98,23 @@ def status_of(error: HeatliteError) -> HTTPStatus:
     return HTTPStatus.INTERNAL_SERVER_ERROR
 
 
+def on_postponed(req: Request, resp: Response, kept: Postponed, params: dict[str, object]) -> None:
+    """Answer a request that is accepted and waits: 202 with its action."""
+    resp.status = HTTPStatus.ACCEPTED
+    url = views.action_url(req.base, req.caller.project, kept.action.id)
+    resp.location = url
+    resp.set_headers({ACTION: url, **kept.headers})
+    resp.media = {"action": views.action(req.base, kept.action, Relations())}
+
+
 def on_error(req: Request, resp: Response, error: HeatliteError, params: dict[str, object]) -> None:
     """Answer an error of heatlite."""
     status = status_of(error)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, Overloaded):
         log.error("%s %r: %s", req.method, req.path, error)
     req.refusal = error.message
-    fault(resp, status, wire_name(error), error.message)
+    fault(resp, status, wire_name(error), error.message, error.facts)
+    resp.set_headers({**error.headers})
     if isinstance(error, Conflict | TooManyFailures | Unavailable) and error.retry_after is not None:
         resp.set_header("Retry-After", str(error.retry_after))
     if isinstance(error, Unauthorized):
@@ -115,9 +134,7 @@ def _on_http_error(
     if isinstance(error, falcon.HTTPMethodNotAllowed):
         message = f"{req.method} is not allowed here; allowed are {dict(error.headers or {})['Allow']}."
     elif isinstance(error, falcon.HTTPNotFound):
-        message = _unknown_url(req, under_project)
-        if off:
-            message += f" Features that are off here: {', '.join(off)} (setting `features`)."
+        message = f"{_unknown_url(req, under_project)} {features_off(off)}".rstrip()
     else:
         message = error.description or error.title or status.phrase
     req.refusal = message

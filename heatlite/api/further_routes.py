@@ -8,9 +8,10 @@ from heatlite.api.components import Components
 from heatlite.api.handlers.actions import KEYS as ACTION_KEYS
 from heatlite.api.handlers.actions import Actions
 from heatlite.api.handlers.common import StackFinder
-from heatlite.api.handlers.member_actions import MemberActions
+from heatlite.api.handlers.reasons import Reasons
+from heatlite.api.handlers.resources.member_actions import MemberActions
+from heatlite.api.handlers.resources.signals import SIGNED, ResourceSignal, SignedSignals
 from heatlite.api.handlers.server import Versions
-from heatlite.api.handlers.signals import SIGNED, ResourceSignal, SignedSignals
 from heatlite.api.handlers.snapshots import Snapshots
 from heatlite.api.handlers.software import SoftwareConfigs, SoftwareDeployments
 from heatlite.api.handlers.stack_actions import StackActions
@@ -34,10 +35,18 @@ def _add_stack_parts(routes: Routes, components: Components) -> None:
     store, finder = components.store, StackFinder(components.store)
     maintenance, reading, signals = components.maintenance, components.reader, components.signals
 
-    stack_actions = StackActions(finder, components.stacks, maintenance, components.protection, signals, routes.actions)
+    stacks, protection, scheduled = components.stacks, components.protection, components.scheduled
+    off = components.types.installation.features_off
+    controls, others = components.controls, routes.actions
+    stack_actions = StackActions(
+        finder, stacks, maintenance, protection, signals, controls, scheduled, others, off
+    )
     routes.add(S + "/actions", stack_actions, POST="actions:action")
 
-    preview = StackPreview(finder, components.stacks, routes.actions)
+    groups, joins, leaving = components.groups, components.joins, components.leaving
+    members = MemberActions(finder, reading, groups, joins, leaving, scheduled)
+    routes.add_below("/actions", members, POST="actions:action")
+    preview = StackPreview(finder, components.stacks, members, routes.actions, off, components.further)
     keys = dict.fromkeys(("PUT", "PATCH"), ("show_nested", "plan"))
     routes.add(S + "/preview", preview, query=keys, PUT="stacks:preview_update", PATCH="stacks:preview_update_patch")
 
@@ -45,7 +54,7 @@ def _add_stack_parts(routes: Routes, components: Components) -> None:
     routes.add(S + "/abandon", export, "abandon", DELETE="stacks:abandon")
     routes.add(S + "/export", export, GET="stacks:export")
 
-    actions = Actions(store, components.controls)
+    actions = Actions(store, components.controls, components.reasons, components.admission.guarding)
     routes.add(P + "/actions", actions, query={"GET": ACTION_KEYS}, GET="actions:list")
     routes.add(P + "/actions/{action}", actions, "one", GET="actions:show", POST="actions:signal")
     routes.add(P + "/actions/{action}/history", actions, "history", GET="actions:history")
@@ -61,8 +70,8 @@ def _add_stack_parts(routes: Routes, components: Components) -> None:
     routes.add(S + "/lock/suppressed/{suppressed_id}", lock, "suppressed", DELETE="stacks:drop_suppressed")
     routes.add(S + "/lock/suppressed/{suppressed_id}/replay", lock, "replay", POST="stacks:replay_suppressed")
 
-    members = MemberActions(finder, reading, components.groups)
-    routes.add_below("/actions", members, POST="actions:action")
+    routes.add(S + "/why", Reasons(finder, components.reasons), GET="stacks:show")
+
     routes.add_below("/signal", ResourceSignal(finder, reading, signals), query={"POST": None}, POST=SIGNAL)
     routes.add_open_sink(SIGNED, SignedSignals(reading, signals).by_arn)
 

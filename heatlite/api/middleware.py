@@ -3,7 +3,7 @@
 import logging
 import re
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import TypeAlias
@@ -13,14 +13,16 @@ import falcon
 from falcon import Response
 from falcon.constants import COMBINED_METHODS
 from falcon.routing import CompiledRouter
+from msgspec.structs import replace
 
-from heatlite.api import query, views
+from heatlite.api import query
 from heatlite.api.access.authentication import AccessControl
 from heatlite.api.audit import AuditTrail
 from heatlite.api.request import REFUSAL, Request
-from heatlite.core import logs
+from heatlite.api.wire import views
 from heatlite.core.errors import Forbidden, HeatliteError, HTTPBadRequest, RequestLimitExceeded
-from heatlite.core.meter import Meter
+from heatlite.core.runtime import logs
+from heatlite.core.runtime.meter import Meter
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +43,16 @@ IGNORED = "X-Heatlite-Ignored"
 UNNAMED = frozenset({"project", "tenant", "rest"})
 """Parts of a sink's path that name neither a stack nor what belongs to it."""
 
+OPERATIONS = frozenset({
+    "actions:action", "stacks:create", "stacks:preview", "stacks:preview_update", "stacks:preview_update_patch",
+    "stacks:update", "stacks:update_patch",
+})  # fmt: skip
+"""Rules of the requests that take the options of features."""
+CHANGES = frozenset({
+    "actions:action", "stacks:delete", "stacks:restore_snapshot", "stacks:update", "stacks:update_patch",
+})  # fmt: skip
+"""Rules of those that take the options of changes of stacks that are there."""
+
 Keys: TypeAlias = Collection[str] | None
 """Query keys of a method of a route; None: any, because they are signed or passed on."""
 
@@ -56,16 +68,20 @@ class RequestMiddleware:
     def __init__(
         self,
         public_url: str | None,
-        max_body: int,
+        max_json_body_size: int,
         meter: Meter,
         access: AccessControl,
         trail: AuditTrail,
         router: CompiledRouter,
+        options: Mapping[str, Sequence[str]],
+        change_options: Mapping[str, Sequence[str]],
     ) -> None:
         """`router` has the routes.
 
-        It names the operations of requests that are refused before routing.
+        It names the operations of requests that are refused before routing. `options` are those of features.
         """
+        self._options = options
+        self._change_options = change_options
         self._router = router
         self._meter = meter
         self._trail = trail
@@ -76,7 +92,7 @@ class RequestMiddleware:
         parts = urlsplit(public_url or "")
         self._origin = f"{parts.scheme}://{parts.netloc}"
         self._host = parts.netloc
-        self._max_body = max_body
+        self._max_json_body_size = max_json_body_size
 
     def process_request(self, req: Request, resp: Response) -> None:
         """Reject invalid requests before routing."""
@@ -114,9 +130,9 @@ class RequestMiddleware:
         if "%00" in req.query_string:
             raise HTTPBadRequest("The query contains a NUL character.")
         length = req.content_length
-        if length is not None and length > self._max_body:
+        if length is not None and length > self._max_json_body_size:
             raise RequestLimitExceeded(
-                f"Request limit exceeded: the body has {length} bytes, {self._max_body} are allowed."
+                f"Request limit exceeded: the body has {length} bytes, {self._max_json_body_size} are allowed."
             )
 
     def _is_ours(self, host: str | None) -> bool:
@@ -134,7 +150,7 @@ class RequestMiddleware:
         req.admit(req)
         self._trail.admitted(req)
         if rule is not None:  # otherwise the answer is 405
-            _check_query(req, self._keys[req.uri_template or ""])
+            self._check_query(req, rule, self._keys[req.uri_template or ""])
 
     def guard(self, template: str, rules: Mapping[str, str], keys: Mapping[str, Keys]) -> None:
         """Set the rules and the query keys of a route by method.
@@ -169,10 +185,28 @@ class RequestMiddleware:
             req.operation, req.parts = rule, parts
             self._access.admit(req, parts["project"], rule, named)
             self._trail.admitted(req)
-            _check_query(req, keys)
+            self._check_query(req, rule, keys)
             sink(req, resp, **parts)
 
         return admit
+
+    def _check_query(self, req: Request, rule: str, keys: Mapping[str, Keys]) -> None:
+        """Give the caller the options of the request.
+
+        Raises HTTPBadRequest for a query key without effect on the method, and for an unknown value of an option.
+        """
+        if not req.query_string:
+            return
+        known = keys.get(req.method, ())
+        options = {
+            **(self._options if rule in OPERATIONS else {}),
+            **(self._change_options if rule in CHANGES else {}),
+        }
+        if known is not None:
+            query.check_known(req, (*known, *options))
+        given = {key: query.one_of(req, key, values) for key, values in options.items() if key in req.params}
+        if given:
+            req.caller = replace(req.caller, options=given)
 
     def process_response(self, req: Request, resp: Response, resource: object, req_succeeded: bool) -> None:
         """Add headers for the request id and the queued action; log and count."""
@@ -192,13 +226,6 @@ class RequestMiddleware:
         log.info("%s %r %d %.1f ms", req.method, req.path, resp.status_code, seconds * 1000)
         self._meter.request_answered(req.method, req.uri_template or "", resp.status_code, seconds)
         logs.end(req.logged)
-
-
-def _check_query(req: Request, keys: Mapping[str, Keys]) -> None:
-    """Raise HTTPBadRequest for a query key without effect on the method."""
-    known = keys.get(req.method, ())
-    if req.query_string and known is not None:
-        query.check_known(req, known)
 
 
 def _own_origin(req: Request) -> str:

@@ -117,6 +117,14 @@ def several(req: Request, name: str) -> tuple[str, ...]:
     return found
 
 
+def one_of(req: Request, name: str, choices: Collection[str]) -> str:
+    """Return one of some words. Raises HTTPBadRequest."""
+    found = text(req, name) or ""
+    if found not in choices:
+        raise HTTPBadRequest(f"Unknown {name} {found}; there are: {', '.join(choices)}.")
+    return found
+
+
 def several_of(req: Request, name: str, choices: Mapping[str, Choice]) -> tuple[Choice, ...]:
     """Return a list of choices, mapped to their values. Raises HTTPBadRequest."""
     found = several(req, name)

@@ -13,7 +13,7 @@ from falcon import RequestOptions
 from msgspec.structs import replace
 
 from heatlite.core.context import MACHINE, Context, Replay
-from heatlite.core.logs import Ids
+from heatlite.core.runtime.logs import Ids
 from heatlite.store.audit import Entry
 from heatlite.store.records import StackRecord
 

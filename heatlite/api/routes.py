@@ -16,7 +16,7 @@ from heatlite.api.access.policy import SIGNAL
 from heatlite.api.middleware import Keys, RequestMiddleware
 from heatlite.api.request import Request
 from heatlite.core.context import Context
-from heatlite.core.json import Json
+from heatlite.core.json import Json, JsonMap
 from heatlite.engine.state.requests import ShownPlan
 from heatlite.store.records import StackRecord
 
@@ -65,9 +65,10 @@ class Router(CompiledRouter):
 class StackAction(Struct, frozen=True):
     """An action of a feature on a stack, by the key of a body."""
 
-    start: Callable[[Context, StackRecord, Json], None]
-    plan: Callable[[StackRecord, Json], ShownPlan]
-    """Shows its effect, and does nothing."""
+    start: Callable[[Context, StackRecord, Json], JsonMap | None]
+    """Returns the answer, if there is one."""
+    plan: Callable[[Context, StackRecord, Json], ShownPlan]
+    """Shows its effect, and changes nothing."""
 
 
 class Routes:

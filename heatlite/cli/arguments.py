@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import Struct
 
 from heatlite.cli.parser import EMPTY, Parser, filled
+from heatlite.core.json import JsonMap
 
 if TYPE_CHECKING:
+    from heatlite.cli.client import Client, Stack
     from heatlite.cli.session import Host
 
 SHORTEST_PAUSE = 0.1
@@ -28,6 +30,14 @@ Sections: TypeAlias = Mapping[str, Mapping[str, Sequence[str]]]
 
 Run: TypeAlias = Callable[[argparse.Namespace, "Host"], int]
 """Runs a command. Returns the exit code."""
+
+
+Then: TypeAlias = Callable[[argparse.Namespace, "Client", "Stack"], bool | None]
+"""Goes on after a command of another module, with its arguments and the stack."""
+
+
+Keys: TypeAlias = Callable[[argparse.Namespace], JsonMap]
+"""Returns the keys that an option of a feature adds to the body of a command."""
 
 
 class Argument(Struct, frozen=True):
@@ -68,7 +78,7 @@ class Command(Struct, frozen=True):
         parser = above.add_command(self.name, self.summary, self.aliases, formatter_class=raw)
         parser.examples = self.examples
         parser.epilog = "\n".join(["examples:", *(f"  heatlite {one}" for one in self.examples)])
-        parser.set_defaults(run=self.run, parser=parser)
+        parser.set_defaults(run=self.run, parser=parser, further=(), keys=(), filters=())
         for one in self.arguments:
             group = parser if isinstance(one, Argument) else parser.add_mutually_exclusive_group()
             for each in (one,) if isinstance(one, Argument) else one:
@@ -83,11 +93,40 @@ class Command(Struct, frozen=True):
 class CommandGroup:
     """The commands of a module. With a name, they are commands of two words."""
 
-    def __init__(self, name: str = "", summary: str = "", subgroups: Sequence["CommandGroup"] = ()) -> None:
+    def __init__(
+        self, name: str = "", summary: str = "", subgroups: Sequence["CommandGroup"] = (), default: str = ""
+    ) -> None:
+        """`default` is the command of a line whose second word is none of the commands."""
         self._name = name
+        self._default = default
         self._summary = summary
         self._subgroups = subgroups
         self._commands: list[Command] = []
+        self._options: list[tuple[str, Argument, Then]] = []
+        self._filters: list[tuple[str, Argument]] = []
+        self._bodies: list[tuple[str, Argument, Keys]] = []
+
+    def filter(self, command: str, one: Argument) -> None:
+        """Add a flag to a list of another module, if that has been added before.
+
+        The flag is a key of the request's query.
+        """
+        self._filters.append((command, one))
+
+    def option(self, command: str, one: Argument, then: Then) -> None:
+        """Add an option to a command of another module, if that has been added before.
+
+        The command calls `then` once the server has taken its request. A list calls it before it asks for its rows:
+        True says that all is printed.
+        """
+        self._options.append((command, one, then))
+
+    def body(self, command: str, one: Argument, keys: Keys) -> None:
+        """Add an option to a command of another module, if that has been added before.
+
+        `keys` are added to the definition that the command sends.
+        """
+        self._bodies.append((command, one, keys))
 
     def command(
         self,
@@ -114,10 +153,27 @@ class CommandGroup:
         if self._name:
             above = above.add_command(self._name, self._summary)
             above.add_commands(title="commands")
+            above.default = self._default
         for command in self._commands:
             command.add_to(above)
         for group in self._subgroups:
             group.add_to(above)
+        for name, one, then in self._options:
+            parser = above.commands.get(name)
+            if parser is not None:
+                parser.arguments.append(parser.add_argument(*one.flags, **one.options))
+                parser.set_defaults(further=(*parser.get_default("further"), then))
+        for name, one, keys in self._bodies:
+            parser = above.commands.get(name)
+            if parser is not None:
+                parser.arguments.append(parser.add_argument(*one.flags, **one.options))
+                parser.set_defaults(keys=(*parser.get_default("keys"), keys))
+        for name, one in self._filters:
+            parser = above.commands.get(name)
+            if parser is not None:
+                flag = parser.add_argument(*one.flags, action="store_true", **one.options)
+                parser.arguments.append(flag)
+                parser.set_defaults(filters=(*parser.get_default("filters"), flag.dest))
 
 
 def named(given: str) -> str:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from heatlite.cli.errors import NO_ADDRESS, CommandError, Misuse, Refused
 from heatlite.core.json import Json
-from heatlite.core.masking import origin
+from heatlite.core.redaction.masking import origin
 
 if TYPE_CHECKING:
     from heatlite.cli.transport import Answer, Transport
@@ -72,6 +72,31 @@ def counts_of(stack: Object) -> str:
 def health_of(resource: Object) -> str:
     """Return the state of a resource's health; empty without one."""
     return text(an_object(resource, "health").get("state")) if resource.get("health") else ""
+
+
+def with_facts(items: Sequence[Object], names: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of a list, with those of features that tell something.
+
+    After the health, since they are of its kind.
+    """
+    keys = dict.fromkeys(key for item in items for key in item if key not in names and fact_of(item, key))
+    at = names.index("health") + 1
+    return (*names[:at], *keys, *names[at:])
+
+
+def fact_of(item: Object, key: str) -> str:
+    """Return what a feature tells of a listed object: its state, or ``2 drifted``.
+
+    Empty if there is no such key, or all its numbers are 0.
+    """
+    fact = item.get(key)
+    numbers = fact.items() if isinstance(fact, Mapping) else ()
+    counts = [f"{one} {name.replace('_', ' ')}" for name, one in numbers if type(one) is int and one > 0]
+    if counts and isinstance(fact, Mapping) and "state" in fact:
+        return text(fact["state"])
+    if isinstance(fact, Mapping) and isinstance(left_out := fact.get("left_out"), list):
+        return f"{key} ({len(left_out)})"
+    return ", ".join(counts)
 
 
 def _with_paths(resources: Sequence[Object]) -> list[Object]:
@@ -149,6 +174,12 @@ def _message(answer: "Answer") -> str:
     return f"The server answered {answer.status}."
 
 
+def _kind(answer: "Answer") -> str:
+    """Return the type of an error in Heat's fault format; "" in another form."""
+    error = answer.data.get("error") if isinstance(answer.data, Mapping) else None
+    return text(error.get("type")) if isinstance(error, Mapping) else ""
+
+
 IGNORED = {
     "deleted": "it is being deleted, or has been",
     "no_change": "there is nothing to change",
@@ -180,7 +211,7 @@ class Client:
         if answer.status == HTTPStatus.UNAUTHORIZED:
             raise Refused(self._transport.unauthorized() or _message(answer), answer.status)
         if answer.status >= 400:
-            raise Refused(_message(answer), answer.status)
+            raise Refused(_message(answer), answer.status, _kind(answer))
         ignored = answer.headers.get("x-heatlite-ignored")
         if ignored is not None:
             print(f"Nothing was changed: {IGNORED.get(ignored, ignored)}.", file=sys.stderr)
@@ -281,6 +312,10 @@ class Client:
                 return None
             raise
         return _stack(an_object(data, "stack"))
+
+    def plan(self, stack: Stack, operation: str, asked: Json) -> Object:
+        """Return the plan of an operation of a stack with these options."""
+        return an_object(self.request("PATCH", f"{stack.path}/preview", {operation: asked}, {"plan": "True"}), "plan")
 
     def action(self, stack: Stack, name: str, value: Json = None) -> None:
         """Start an action of the stack: lock, unlock …"""

@@ -13,7 +13,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from heatlite.cli.errors import Misuse
-from heatlite.core.config import unknown_variables
+from heatlite.core.config import Features, unknown_variables
 
 KEYS = ("endpoint", "project", "username", "password", "token", "cacert")
 """Keys of a context, and in capitals the names of the variables."""
@@ -94,9 +94,9 @@ def environment(arguments: argparse.Namespace) -> Mapping[str, str]:
 _warned: set[str] = set()
 
 
-def warn_of_unknown_variables() -> None:
+def warn_of_unknown_variables(features: Features) -> None:
     """Print a warning for each variable that looks like a setting and is none, once."""
-    for name, known in unknown_variables(os.environ).items():
+    for name, known in unknown_variables(features, os.environ).items():
         if name not in _warned:
             _warned.add(name)
             hint = f"; did you mean {known}?" if known else ""

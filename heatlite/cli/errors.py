@@ -26,6 +26,11 @@ class Misuse(CommandError):
 class Refused(ErrorAnswer, CommandError):
     """The server answered with an error, whose text this is."""
 
+    def __init__(self, message: str, status: int, kind: str = "") -> None:
+        """`kind` is the `error.type` of the answer."""
+        super().__init__(message, status)
+        self.kind = kind
+
     @property
     def is_outage(self) -> bool:
         """True if the server cannot answer now, such as in an outage of its database."""

@@ -27,7 +27,7 @@ MAX_FILE_SIZE = 4 * 1024 * 1024
 _TEMPLATE_NAMES = (".yaml", ".template")
 """Suffixes of type names that are template files (Heat's rule)."""
 
-_NO_FILES = frozenset({"hooks", "restricted_actions", "replacement", "lifecycle_hook", "protect"})
+_NO_FILES = frozenset({"hooks", "restricted_actions", "replacement", "lifecycle_hook", "protect", "ignore_drift"})
 """Keys of a resource_registry whose values are not types."""
 
 

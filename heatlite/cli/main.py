@@ -65,6 +65,11 @@ ELSEWHERE: Mapping[str, str] = {
 
 SNAPSHOTS = "snapshots are made with: openstack stack snapshot create STACK (heatlite env points it at the server)"
 
+EXTENDED = frozenset({"up", "plan", "history"})
+"""Commands to which features add options."""
+LISTS = frozenset({"ls"})
+"""Commands to which they add flags. Features are imported for a flag that is not the command's own."""
+
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT, as in shells."""
 
@@ -126,9 +131,12 @@ def _sections(words: Sequence[str], host: Host) -> Sections:
     """
     command = words[0] if words else ""
     found = _of(command, SECTIONS)
-    if found is not None:
+    if found is not None and command not in EXTENDED and not _has_further_flag(command, words[1:], found):
         return found
-    features, is_on = host.features(), _switches(words)
+    features, is_on = host.features(), _switches(words, host)
+    if found is not None:
+        further = [module for one in features if is_on(one.name) for module in one.extends.get(command, ())]
+        return {**found, "": dict.fromkeys(further, ())}
     for one in features:
         if not is_on(one.name) and _of(command, one.commands) is not None:
             raise CommandError(f"The feature {one.name} is off. Add it to `features` in heatlite.toml.")
@@ -136,12 +144,22 @@ def _sections(words: Sequence[str], host: Host) -> Sections:
     return _of(command, every) or every
 
 
-def _switches(words: Sequence[str]) -> Callable[[str], bool]:
+def _has_further_flag(command: str, words: Sequence[str], found: Sections) -> bool:
+    """Return True for a flag of a list that may be a feature's, or for its help."""
+    flags = [word.partition("=")[0] for word in words if word.startswith("--")] if command in LISTS else []
+    if not flags:
+        return False
+    parser = build_parser(found).commands[command]
+    own = {flag for one in (*parser.arguments, *parser.general) for flag in one.option_strings}
+    return not own.issuperset(flags)
+
+
+def _switches(words: Sequence[str], host: Host) -> Callable[[str], bool]:
     """Return what tells the features that are on."""
     parser = Parser(prog="heatlite", add_help=False, allow_abbrev=False)
     parser.add_argument("--config", type=Path)
     try:
-        return config.load(file=parser.parse_known_args(words)[0].config).has_feature
+        return config.load(host.features, file=parser.parse_known_args(words)[0].config).has_feature
     except BadSetting:  # the command reports it, and the help needs no settings
         return lambda _: True
 
@@ -164,7 +182,9 @@ def parse(arguments: Sequence[str], sections: Sections = SECTIONS) -> argparse.N
     first = arguments[0] if arguments else ""
     if first.startswith("--") and first not in ("--help", "--version"):
         build_parser(sections).error(f"options come after the command: heatlite COMMAND {first} …")
-    parser = build_parser(_of(first, sections) or sections)
+    found = _of(first, sections)
+    parser = build_parser(sections if found is None else {**found, "": sections.get("", {})})
+    arguments = parser.completed(arguments)
     _check_commands(parser, arguments)
     parsed, unknown = parser.parse_known_args(with_percents_last(arguments))
     if unknown:
@@ -247,7 +267,7 @@ def _run(arguments: Sequence[str] | None, host: Host) -> int:
     if "_ARGCOMPLETE" in os.environ:
         from heatlite.cli.completion import begun, complete
 
-        complete(build_parser(_sections([begun()], host)), host)
+        complete(build_parser(_sections([begun(), "--help"], host)), host)
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
     parsed = argparse.Namespace()

@@ -27,6 +27,8 @@ class Parser(argparse.ArgumentParser):
         """Arguments of the command, without those that all commands have."""
         self.general: list[argparse.Action] = []
         """Those that all commands have."""
+        self.default = ""
+        """The command below for a word that is none, and for no word; "": there is none."""
         self.examples: Sequence[str] = ()
         """Command lines for the help, without the name of the program."""
 
@@ -39,6 +41,13 @@ class Parser(argparse.ArgumentParser):
         made: Parser = self._added.add_parser(name, help=summary, description=summary, aliases=[*aliases], **options)
         self.commands.update(dict.fromkeys((name, *aliases), made))
         return made
+
+    def completed(self, words: Sequence[str]) -> Sequence[str]:
+        """Return a command line with the default command of its first word."""
+        group = self.commands.get(words[0]) if words else None
+        if group is None or not group.default or words[1:2] in (["-h"], ["--help"]):
+            return words
+        return words if {*words[1:2]} & {*group.commands} else [words[0], group.default, *words[1:]]
 
     def below(self) -> Iterator["Parser"]:
         """Iterate over this parser and all below."""

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from heatlite.cli import contexts
 from heatlite.cli.arguments import Sections
-from heatlite.cli.client import Client, split_endpoint
+from heatlite.cli.client import Client, Object, Stack, split_endpoint
 from heatlite.cli.transport import HTTPTransport, Transport, WSGITransport, credentials
 from heatlite.core import config
 from heatlite.core.json import JsonMap
@@ -26,14 +26,37 @@ Projects = Mapping[str, frozenset[str]]
 """Projects → roles in them."""
 
 
+class PlanFacts(Struct, frozen=True):
+    """Facts of features about a plan."""
+
+    lines: Sequence[str] = ()
+    fails: bool = False
+    """True if the plan cannot be carried out."""
+    denied: bool = False
+    """True if the server would refuse it by a rule."""
+    given: Collection[str] = frozenset()
+    """Names of parameters that get other values."""
+
+
 class StatedFeature(Protocol):
     """A feature, as far as the command line reads it."""
 
     name: str
+    settings: type[config.FeatureSettings]
     commands: Sections
+    extends: Mapping[str, Sequence[str]]
 
     def problems(self, document: "Source") -> "Sequence[Problem] | None":
         """Return the problems of a document in its language. None: it is in another one."""
+
+    def noted(self, client: Client, stack: Stack) -> Mapping[str, Object]:
+        """Return further columns of the history of a stack, by the ids of actions."""
+
+    def planned(self, client: Client, stack: Stack | None, facts: Object) -> PlanFacts:
+        """Return what the feature says about the plan of a create or an update.
+
+        `facts` are the keys that features have added to it.
+        """
 
 
 class Host(Protocol):
@@ -83,11 +106,11 @@ class Host(Protocol):
     def new_key(self) -> str:
         """Generate a key for `encryption_keys`."""
 
-    def rotate_keys(self, settings: config.Settings) -> tuple[int, Sequence[str], bool]:
+    def rotate_keys(self, settings: config.Settings) -> tuple[int, Sequence[str], Sequence[str], bool]:
         """Encrypt all stored secrets with the first key.
 
-        Returns the number of rows, the names of rows that no key decrypts, and True if no old secret remains in the
-        file.
+        Returns the number of rows, the names of rows that no key decrypts, those of features whose tables cannot be
+        read, and True if no old secret remains in the file.
         """
 
     def add_user(self, settings: config.Settings, user: str, password: str, projects: Projects) -> Path:
@@ -119,19 +142,19 @@ class Session(Struct, frozen=True):
     embedded: bool
 
 
-FLAGS = ("database", "host", "port", "processes", "cloud", "simulation", "username")
+FLAGS = ("database", "host", "port", "processes", "cloud", "username")
 """Flags that override settings."""
 
 
-def settings(arguments: argparse.Namespace) -> config.Settings:
+def settings(arguments: argparse.Namespace, host: Host) -> config.Settings:
     """Read the settings, overridden by the context and the flags of the command.
 
     Warns of unknown variables. Raises BadSetting, Misuse.
     """
-    contexts.warn_of_unknown_variables()
+    contexts.warn_of_unknown_variables(host.features)
     flags = {name: getattr(arguments, name, None) for name in FLAGS}
     file: Path | None = getattr(arguments, "config", None)
-    return config.load(flags, file, contexts.environment(arguments))
+    return config.load(host.features, flags, file, contexts.environment(arguments))
 
 
 def endpoint(arguments: argparse.Namespace) -> str | None:
@@ -156,7 +179,7 @@ def address(arguments: argparse.Namespace, host: Host) -> tuple[str, str]:
     """Return the address of the server, and the path of the project."""
     named = endpoint(arguments)
     if named is None:
-        chosen = settings(arguments)
+        chosen = settings(arguments, host)
         named = chosen.public_url or host.running_server(chosen) or f"http://{chosen.address}"
     return split_endpoint(named, project(arguments))
 
@@ -173,10 +196,10 @@ def connect(arguments: argparse.Namespace, host: Host, reads_only: bool = False)
     named = endpoint(arguments)
     if named is not None:
         url, prefix = split_endpoint(named, project(arguments))
-        transport: Transport = HTTPTransport(url, credentials(settings(arguments)), authority(arguments))
+        transport: Transport = HTTPTransport(url, credentials(settings(arguments, host)), authority(arguments))
     else:
         _, prefix = split_endpoint("http://localhost", project(arguments))
-        chosen = settings(arguments)
+        chosen = settings(arguments, host)
         is_new = _is_missing(chosen)
         transport = host.connect(chosen, reads_only)
         if is_new:

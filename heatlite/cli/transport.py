@@ -20,7 +20,7 @@ from msgspec import Struct
 from heatlite.cli.errors import NO_ADDRESS, CommandError, Misuse
 from heatlite.core.config import Settings
 from heatlite.core.json import Json, dump, parse
-from heatlite.core.masking import origin
+from heatlite.core.redaction.masking import origin
 
 if TYPE_CHECKING:
     import ssl

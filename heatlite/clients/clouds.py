@@ -3,16 +3,17 @@
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from heatlite.clients.cloud import Cloud, CloudError, NoCloud, other_cloud
-from heatlite.clients.finders import Finders
+from heatlite.clients.cloud import Cloud, CloudError, CloudUnavailable, NoCloud, other_cloud
+from heatlite.clients.finders import FINDERS, Finder, Finders
 from heatlite.core.clock import Clock
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.context import Context
+from heatlite.core.errors import NoCredential
 from heatlite.core.json import JsonMap
-from heatlite.core.secret_fields import HidesSecrets
+from heatlite.core.redaction.secret_fields import HidesSecrets
 
 if TYPE_CHECKING:
     from heatlite.clients.stack_domain import StackDomain
@@ -55,18 +56,21 @@ class Clouds:
         connect: Callable[[str], Cloud] | None = None,
         delegation: Delegation | None = None,
         credential_of: Callable[[str], JsonMap | None] = lambda _: None,
+        finders: Mapping[str, Finder | None] = FINDERS,
     ) -> None:
         """Configure the clouds.
 
         `name` is the operator's name of the cloud, None without one. `connect` returns a project's view of it by the
         operator's own right. With a `delegation`, that right is used only for stacks without a credential:
-        `credential_of` maps a stack's id to the credential of its root.
+        `credential_of` maps a stack's id to the credential of its root. `finders` has the finders of custom
+        constraints.
         """
         self.name = name
         self._now = now
         self._connect = connect
         self._delegation = delegation
         self._credential_of = credential_of
+        self._finders = finders
         self._known: OrderedDict[tuple[str, str], Finders] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -96,10 +100,16 @@ class Clouds:
         with self._lock:
             found = self._known.get(key)
             if found is None:
-                found = self._known[key] = Finders(self._view(*key), self._now)
+                found = self._known[key] = Finders(self._view(*key), self._now, self._finders)
                 if len(self._known) > MAX_KNOWN:
                     self._known.popitem(last=False)
             return found
+
+    def through(self, wrap: Callable[[Cloud], Cloud], stack_id: str) -> "Clouds":
+        """Return these clouds for one stack, each view of which is wrapped."""
+        return Clouds(
+            self.name, self._now, lambda project: wrap(self.of(project, stack_id).cloud), finders=self._finders
+        )
 
     def _view(self, project: str, stack_id: str) -> Cloud:
         credential = self._credential_of(stack_id) if self._delegation is not None and stack_id else None
@@ -119,7 +129,7 @@ class Clouds:
         """
         if self._delegation is None or not self.delegates(context):
             return self.of(context.project)
-        return Finders(self._delegation.by_token(context), self._now)
+        return Finders(self._delegation.by_token(context), self._now, self._finders)
 
     def delegate(self, context: Context) -> JsonMap | None:
         """Return the credential for a new stack; None for the operator's own right.
@@ -130,14 +140,33 @@ class Clouds:
             return None
         return self._delegation.delegate(context)
 
-    def revoke(self, credential: JsonMap | None) -> None:
-        """Revoke the credential of a deleted stack. Logs a failure of the cloud."""
+    def confirm(self, author: Context, credential: JsonMap | None, stack_name: str) -> None:
+        """Ask the identity service for the rights of a stored credential.
+
+        Raises NoCredential if there is none, or it was withdrawn; CloudUnavailable.
+        """
         if self._delegation is None or credential is None:
-            return
+            raise NoCredential(stack_name=stack_name, user=author.user)
+        try:
+            assert self._delegation.by_credential("", credential).identity  # it asks for a token
+        except CloudUnavailable:
+            raise
+        except CloudError as error:
+            raise NoCredential(stack_name=stack_name, user=author.user) from error
+
+    def revoke(self, credential: JsonMap | None) -> bool:
+        """Revoke a credential that is no longer needed. Logs a failure of the cloud.
+
+        Returns False if the cloud is away: a later call may succeed.
+        """
+        if self._delegation is None or credential is None:
+            return True
         try:
             self._delegation.revoke(credential)
         except CloudError as error:
-            log.warning("The right to act for the owner of a deleted stack was not given back: %s", error)
+            log.warning("A right to act for its owner was not given back: %s", error)
+            return not isinstance(error, CloudUnavailable)
+        return True
 
 
 class DomainAdmin(HidesSecrets, frozen=True):
@@ -162,7 +191,12 @@ class CloudProvider(Protocol):
         Asks no service.
         """
 
-    def clouds(self, clock: Clock, credential_of: Callable[[str], JsonMap | None]) -> Clouds:
+    def clouds(
+        self,
+        clock: Clock,
+        credential_of: Callable[[str], JsonMap | None],
+        finders: Mapping[str, Finder | None],
+    ) -> Clouds:
         """Create the clouds for resources. `credential_of`: see `Clouds`."""
 
     def stack_domain(self, clouds: Clouds, admin: DomainAdmin) -> "StackDomain":

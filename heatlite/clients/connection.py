@@ -21,12 +21,12 @@ from heatlite.clients.cloud import (
     NoService,
     OverQuota,
 )
-from heatlite.core.bulkhead import Bulkhead, for_requests
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import Unavailable
-from heatlite.core.extras import MissingLibrary
 from heatlite.core.json import Json, JsonMap
+from heatlite.core.runtime.bulkhead import Bulkhead, for_requests
+from heatlite.core.runtime.extras import MissingLibrary
 
 if TYPE_CHECKING:
     from keystoneauth1.identity import BaseIdentityPlugin
@@ -59,11 +59,18 @@ class RealCloud:
     Safe for threads: keystoneauth's session locks its own token.
     """
 
-    def __init__(self, connection: "Connection", name: str = "", project_id: str | None = None) -> None:
+    def __init__(
+        self,
+        connection: "Connection",
+        name: str = "",
+        project_id: str | None = None,
+        more: Mapping[str, Callable[..., object]] | None = None,
+    ) -> None:
         """Wrap a connection.
 
-        `name` is the operator's name of the cloud; `project_id` saves a request.
+        `name` is the operator's name of the cloud; `project_id` saves a request. `more` are verbs that the SDK lacks.
         """
+        self._more = more or {}
         self._connection = connection
         self._name = name
         self._project_id = project_id
@@ -86,8 +93,9 @@ class RealCloud:
         """See `Cloud`."""
         service, _, name = verb.partition(".")
         with _translated(verb, *arguments):
-            if verb in _OTHERWISE:
-                ask = partial(_OTHERWISE[verb], self._connection)
+            otherwise = _OTHERWISE.get(verb) or self._more.get(verb)
+            if otherwise is not None:
+                ask = partial(otherwise, self._connection)
             else:
                 ask = getattr(getattr(self._connection, service), name)
                 if name.startswith("delete_") and "ignore_missing" in signature(ask).parameters:
@@ -180,11 +188,12 @@ def _translated(verb: str, *arguments: Json) -> Iterator[None]:
 class Connections:
     """Clouds by credentials. Safe for threads."""
 
-    def __init__(self, cloud: str, timeout: float) -> None:
+    def __init__(self, cloud: str, timeout: float, services: Iterable[rest.RestTables] = ()) -> None:
         """Name a cloud: an entry of clouds.yaml, or `ENVIRONMENT`.
 
-        `timeout` is for each request, in seconds.
+        `timeout` is for each request, in seconds. `services` are those beside `rest.CORE`.
         """
+        self._more = {verb: ask for one in services for verb, ask in one.verbs()}
         self._cloud = cloud
         self._timeout = timeout
         self._lock = threading.Lock()
@@ -199,7 +208,7 @@ class Connections:
         """
         with self._lock:
             if self._own is None:
-                self._own = RealCloud(self._connect(), self._cloud)
+                self._own = RealCloud(self._connect(), self._cloud, more=self._more)
             return self._own
 
     def of(self, project: str) -> RealCloud:  # noqa: ARG002 - one user acts for all projects
@@ -222,7 +231,7 @@ class Connections:
         `prove` maps the auth arguments of the configured user (``auth_url``, ``username`` …) to the auth plugin of the
         other user. `project_id` is the project, if known. Raises BadSetting, MissingLibrary.
         """
-        return RealCloud(self._connect(prove), self._cloud, project_id)
+        return RealCloud(self._connect(prove), self._cloud, project_id, self._more)
 
     def _connect(self, prove: "Callable[[Mapping[str, str]], BaseIdentityPlugin] | None" = None) -> "Connection":
         try:
@@ -384,7 +393,7 @@ def _order(connection: "Connection", key: str) -> object:
 
 
 _OTHERWISE: Mapping[str, Callable[..., object]] = {
-    **rest.OTHERWISE,
+    **dict(rest.CORE.verbs()),
     **sdk_compute.OTHERWISE,
     **sdk_network.OTHERWISE,
     **sdk_storage.OTHERWISE,

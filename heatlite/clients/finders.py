@@ -11,7 +11,7 @@ from typing import Final, cast
 from msgspec import Struct
 
 from heatlite.clients.cloud import Cloud, CloudError, CloudUnavailable, CredentialsRefused, NameNotFound
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map
 
 REMEMBERED: Final = 60.0
 """Seconds for which a lookup is cached (Heat's constraint cache)."""
@@ -29,17 +29,12 @@ class Finder(Struct, frozen=True):
 
 # fmt: off
 FINDERS: Final[Mapping[str, Finder]] = {
-    "barbican.container": Finder("key_manager.find_container", "Barbican Container", ref="container_ref"),
-    "barbican.secret": Finder("key_manager.find_secret", "Barbican Secret", ref="secret_ref"),
     "cinder.backup": Finder("block_storage.find_backup", "Volume backup"),
     "cinder.qos_specs": Finder("block_storage.find_qos_spec", "QoS spec"),
     "cinder.snapshot": Finder("block_storage.find_snapshot", "VolumeSnapshot"),
     "cinder.volume": Finder("block_storage.find_volume", "Volume"),
     "cinder.vtype": Finder("block_storage.find_type", "VolumeType"),
-    "designate.zone": Finder("dns.find_zone", "Designate Zone"),
     "glance.image": Finder("image.find_image", "Image"),
-    "ironic.node": Finder("baremetal.find_node", "Node"),
-    "ironic.portgroup": Finder("baremetal.find_port_group", "PortGroup"),
     "keystone.domain": Finder("identity.find_domain", "KeystoneDomain"),
     "keystone.group": Finder("identity.find_group", "KeystoneGroup"),
     "keystone.project": Finder("identity.find_project", "KeystoneProject"),
@@ -47,25 +42,16 @@ FINDERS: Final[Mapping[str, Finder]] = {
     "keystone.role": Finder("identity.find_role", "KeystoneRole"),
     "keystone.service": Finder("identity.find_service", "KeystoneService"),
     "keystone.user": Finder("identity.find_user", "KeystoneUser"),
-    "magnum.cluster_template": Finder("container_infra.find_cluster_template", "ClusterTemplate"),
-    "manila.share_network": Finder("shared_file_system.find_share_network", "ShareNetwork"),
-    "manila.share_snapshot": Finder("shared_file_system.find_share_snapshot", "ShareSnapshot"),
-    "manila.share_type": Finder("shared_file_system.find_share_type", "ShareType"),
-    "mistral.workflow": Finder("workflow.find_workflow", "Workflow"),
     "neutron.address_scope": Finder("network.find_address_scope", "AddressScope"),
-    "neutron.flow_classifier": Finder("network.find_sfc_flow_classifier", "FlowClassifier"),
     "neutron.floatingip": Finder("network.find_ip", "FloatingIP"),
     "neutron.network": Finder("network.find_network", "Network"),
     "neutron.port": Finder("network.find_port", "Port"),
-    "neutron.port_pair": Finder("network.find_sfc_port_pair", "PortPair"),
-    "neutron.port_pair_group": Finder("network.find_sfc_port_pair_group", "PortPairGroup"),
     "neutron.qos_policy": Finder("network.find_qos_policy", "QoSPolicy"),
     "neutron.router": Finder("network.find_router", "Router"),
     "neutron.security_group": Finder("network.find_security_group", "SecurityGroup"),
     "neutron.segment": Finder("network.find_segment", "Segment"),
     "neutron.subnet": Finder("network.find_subnet", "Subnet"),
     "neutron.subnetpool": Finder("network.find_subnet_pool", "SubnetPool"),
-    "neutron.taas.tap_service": Finder("network.find_tap_service", "TapService"),
     "nova.flavor": Finder("compute.find_flavor", "Flavor ID"),
     "nova.host": Finder("compute.find_hypervisor", "Host"),
     "nova.keypair": Finder("compute.find_keypair", "KeyPair"),
@@ -81,10 +67,9 @@ FINDERS: Final[Mapping[str, Finder]] = {
     "octavia.loadbalancer": Finder("load_balancer.find_load_balancer", "LoadBalancer"),
     "octavia.l7policy": Finder("load_balancer.find_l7_policy", "L7Policy"),
     "octavia.pool": Finder("load_balancer.find_pool", "Pool"),
-    "trove.flavor": Finder("database.find_flavor", "Flavor"),
 }
 # fmt: on
-"""Finders by the name of the constraint. Constraints that are not listed accept every value."""
+"""Finders of the core's types by the name of the constraint."""
 
 DOMAINS: Final = frozenset(f"keystone.{kind}" for kind in ("group", "project", "role", "user"))
 """Constraints whose names are unique within a domain only."""
@@ -98,8 +83,11 @@ EXTENSIONS: Final = "network.extensions"
 class Finders:
     """Cached lookups of one project in its cloud. Safe for threads."""
 
-    def __init__(self, cloud: Cloud, now: Callable[[], float]) -> None:
+    def __init__(
+        self, cloud: Cloud, now: Callable[[], float], finders: Mapping[str, Finder | None] = FINDERS
+    ) -> None:
         self.cloud = cloud
+        self._finders = finders
         self._now = now
         self._known: dict[tuple[str, str], tuple[str, float]] = {}
         self._lock = threading.Lock()
@@ -113,7 +101,8 @@ class Finders:
             found, until = self._known.get((constraint, name), ("", 0.0))
         if self._now() < until:
             return found
-        finder = FINDERS[constraint]
+        finder = self._finders[constraint]
+        assert finder is not None, f"{constraint} names no object"
         within: JsonMap = {}
         called = _IN_DOMAIN.fullmatch(name) if constraint in DOMAINS else None
         if called is not None:
@@ -126,6 +115,14 @@ class Finders:
         with self._lock:
             self._known[constraint, name] = (found, self._now() + REMEMBERED)
         return found
+
+    def thing(self, constraint: str, name: str) -> JsonMap | None:
+        """Return the object with this name or id as its service tells it.
+
+        None: there is none. Raises CloudError.
+        """
+        finder = self._finders.get(constraint)
+        return None if finder is None else as_map(self.cloud.call(finder.verb, name.rpartition("/")[2])) or None
 
     def has(self, service: str) -> bool:
         """True if the cloud has a service (``block_storage``).
@@ -154,9 +151,10 @@ class Finders:
     def missing(self, constraint: str, value: object) -> str:
         """Return the violation of a custom constraint by a value, or "".
 
+        A constraint without a finder accepts every value.
         Raises CloudUnavailable, CredentialsRefused.
         """
-        if constraint not in FINDERS or value == "":
+        if self._finders.get(constraint) is None or value == "":
             return ""
         try:
             self.id_of(constraint, str(value))

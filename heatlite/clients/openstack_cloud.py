@@ -1,11 +1,13 @@
 """A real cloud as the cloud of an installation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
 from heatlite.clients.clouds import Clouds, DomainAdmin
 from heatlite.clients.connection import Connections
+from heatlite.clients.finders import Finder
+from heatlite.clients.rest import RestTables
 from heatlite.clients.trusts import Trusts
 from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, Settings
@@ -18,18 +20,24 @@ if TYPE_CHECKING:
 class OpenStackCloud:
     """A cloud of clouds.yaml (`clients.clouds.CloudProvider`)."""
 
-    def __init__(self, cloud: str, settings: Settings) -> None:
+    def __init__(self, cloud: str, settings: Settings, rest: Iterable[RestTables] = ()) -> None:
+        """Use an entry of clouds.yaml. `rest` has further services."""
         self._name = cloud
-        self._connections = Connections(cloud, settings.cloud_timeout)
+        self._connections = Connections(cloud, settings.cloud_timeout, rest)
         self._has_tokens = settings.auth is Auth.KEYSTONE
 
     def open(self) -> None:
         self._connections.open()
 
-    def clouds(self, clock: Clock, credential_of: Callable[[str], JsonMap | None]) -> Clouds:
+    def clouds(
+        self,
+        clock: Clock,
+        credential_of: Callable[[str], JsonMap | None],
+        finders: Mapping[str, Finder | None],
+    ) -> Clouds:
         # With Keystone tokens, stacks act on behalf of their users through trusts.
         trusts = Trusts(self._connections) if self._has_tokens else None
-        return Clouds(self._name, clock.now, self._connections.of, trusts, credential_of)
+        return Clouds(self._name, clock.now, self._connections.of, trusts, credential_of, finders)
 
     def stack_domain(self, clouds: Clouds, admin: DomainAdmin) -> "StackDomain":  # noqa: ARG002 - others ask these
         from heatlite.clients.stack_domain import StackDomain, administered, as_agent

@@ -1,12 +1,12 @@
 """Verbs of services without sufficient SDK support, as plain REST requests.
 
-Two tables describe them: `KINDS` has objects with the regular verbs, `CALLS` single requests. Both use the SDK's
-connection, which brings authentication, catalog, timeouts and errors.
+`RestTables` describe them: kinds of objects with the regular verbs, and single requests. Both use the SDK's connection,
+which brings authentication, catalog, timeouts and errors.
 """
 
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
@@ -27,26 +27,15 @@ TEXT: Final = "text/plain"
 class Service(Struct, frozen=True):
     """A service of the catalog."""
 
+    name: str
+    """The SDK's name of its type, the first part of its verbs."""
     version: str
     """Part of the path that a catalog may leave out."""
     headers: Mapping[str, str] = {}
 
 
-SERVICES: Final[Mapping[str, Service]] = {
-    "alarming": Service("/v2"),
-    "baremetal": Service("/v1", {"X-OpenStack-Ironic-API-Version": "1.58"}),
-    "container": Service("/v1", {"OpenStack-API-Version": "container 1.12"}),
-    "container_infra": Service("/v1"),
-    "database": Service("/v1.0"),
-    "identity": Service("/v3"),
-    "load_balancer": Service("/v2.0"),
-    "messaging": Service("/v2", {"Client-ID": str(uuid.uuid4())}),
-    "network": Service("/v2.0"),
-    "reservation": Service("/v1"),
-    "shared_file_system": Service("/v2", {"X-OpenStack-Manila-API-Version": "2.13"}),
-    "workflow": Service("/v2"),
-}
-"""Services by the first part of their verbs, which is an SDK's name of their type."""
+LOAD_BALANCER: Final = Service("load_balancer", "/v2.0")
+MESSAGING: Final = Service("messaging", "/v2", {"Client-ID": str(uuid.uuid4())})
 
 
 class Kind(Struct, frozen=True):
@@ -70,55 +59,6 @@ class Kind(Struct, frozen=True):
     """True if requests contain the object without its key `one`."""
 
 
-KINDS: Final[Mapping[str, Kind]] = {
-    "alarming.alarm": Kind("/alarms", key="alarm_id"),
-    "baremetal.node": Kind("/nodes", many="nodes", key="uuid"),
-    "baremetal.port": Kind("/ports", many="ports", key="uuid", change="JSON-PATCH"),
-    "baremetal.port_group": Kind("/portgroups", many="portgroups", key="uuid"),
-    "container.container": Kind(
-        "/containers", many="containers", key="uuid", creation="?run=true", change="PATCH"
-    ),
-    "container_infra.cluster": Kind("/clusters", many="clusters", key="uuid", change="JSON-PATCH"),
-    "container_infra.cluster_template": Kind(
-        "/clustertemplates", many="clustertemplates", key="uuid", change="JSON-PATCH"
-    ),
-    "database.cluster": Kind("/clusters", "cluster", "clusters"),
-    "database.flavor": Kind("/flavors", "flavor", "flavors", key="str_id"),  # `id` is null unless it is a number
-    "database.instance": Kind("/instances", "instance", "instances", change="PATCH"),
-    "identity.ec2_credential": Kind(
-        "/users/{}/credentials/OS-EC2", "credential", "credentials", key="access", bare=True
-    ),
-    # The SDK gives objects without an id, and sends quotas by old names.
-    "load_balancer.availability_zone": Kind(
-        "/lbaas/availabilityzones", "availability_zone", "availability_zones", key="name"
-    ),
-    "load_balancer.quota": Kind("/lbaas/quotas", "quota", "quotas", key="project_id"),
-    "messaging.queue": Kind("/queues", many="queues", key="name"),
-    "messaging.subscription": Kind(
-        "/queues/{}/subscriptions", many="subscriptions", key="subscription_id", change="PATCH"
-    ),
-    "network.l2_gateway": Kind("/l2-gateways", "l2_gateway", "l2_gateways"),
-    "network.l2_gateway_connection": Kind(
-        "/l2-gateway-connections", "l2_gateway_connection", "l2_gateway_connections"
-    ),
-    "network.metering_label_rule": Kind(  # the SDK warns of remote_ip_prefix
-        "/metering/metering-label-rules", "metering_label_rule", "metering_label_rules"
-    ),
-    "reservation.host": Kind("/os-hosts", "host", "hosts", bare=True),
-    "reservation.lease": Kind("/leases", "lease", "leases", bare=True),
-    "shared_file_system.security_service": Kind(
-        "/security-services", "security_service", "security_services", "/detail"
-    ),
-    "shared_file_system.share": Kind("/shares", "share", "shares", "/detail"),
-    "shared_file_system.share_network": Kind("/share-networks", "share_network", "share_networks", "/detail"),
-    "shared_file_system.share_snapshot": Kind("/snapshots", "snapshot", "snapshots"),
-    "shared_file_system.share_type": Kind("/types", "share_type", "share_types"),
-    "workflow.cron_trigger": Kind("/cron_triggers", many="cron_triggers", key="name"),
-    "workflow.execution": Kind("/executions", many="executions"),
-    "workflow.workflow": Kind("/workflows", many="workflows"),
-}
-
-
 class Call(Struct, frozen=True):
     """A single request whose attributes are its body, or its query where it has none."""
 
@@ -132,41 +72,9 @@ class Call(Struct, frozen=True):
     """True if the attributes are the query, though the method has a body."""
 
 
-CALLS: Final[Mapping[str, Call]] = {
-    "container.attach_container_network": Call("POST", "/containers/{}/network_attach", in_query=True),
-    "container.detach_container_network": Call("POST", "/containers/{}/network_detach", in_query=True),
-    "database.act_on_instance": Call("POST", "/instances/{}/action"),
-    "database.change_user": Call("PUT", "/instances/{}/users/{}"),
-    "database.create_databases": Call("POST", "/instances/{}/databases"),
-    "database.create_users": Call("POST", "/instances/{}/users"),
-    "database.delete_database": Call("DELETE", "/instances/{}/databases/{}"),
-    "database.delete_user": Call("DELETE", "/instances/{}/users/{}"),
-    "database.grant_databases": Call("PUT", "/instances/{}/users/{}/databases"),
-    "database.revoke_database": Call("DELETE", "/instances/{}/users/{}/databases/{}"),
-    "load_balancer.set_members": Call("PUT", "/lbaas/pools/{}/members"),
-    "messaging.delete_message": Call("DELETE", "/queues/{}/messages/{}"),
-    "messaging.messages": Call("GET", "/queues/{}/messages"),
-    "messaging.patch_queue": Call(
-        "PATCH", "/queues/{}", "changes", "application/openstack-messaging-v2.0-json-patch"
-    ),
-    "messaging.post_messages": Call("POST", "/queues/{}/messages"),
-    "messaging.put_queue": Call("PUT", "/queues/{}", "metadata"),
-    "messaging.share_queue": Call("POST", "/queues/{}/share"),
-    "shared_file_system.act_on_share": Call("POST", "/shares/{}/action"),
-    "shared_file_system.act_on_share_network": Call("POST", "/share-networks/{}/action"),
-    "shared_file_system.delete_share_type_spec": Call("DELETE", "/types/{}/extra_specs/{}"),
-    "shared_file_system.export_locations": Call("GET", "/shares/{}/export_locations"),
-    "shared_file_system.security_services_of": Call("GET", "/security-services?share_network_id={}"),
-    "shared_file_system.set_share_metadata": Call("PUT", "/shares/{}/metadata"),
-    "shared_file_system.set_share_type_specs": Call("POST", "/types/{}/extra_specs"),
-    "workflow.define_workflow": Call("POST", "/workflows", "definition", TEXT),
-    "workflow.redefine_workflow": Call("PUT", "/workflows", "definition", TEXT),
-}
-
-
 def request(
     connection: "Connection",
-    service: str,
+    service: Service,
     method: str,
     path: str,
     body: Json = None,
@@ -179,11 +87,11 @@ def request(
     """
     from openstack.exceptions import raise_from_response
 
-    known, adapter = SERVICES[service], _adapter(connection, service)
+    adapter = _adapter(connection, service)
     if not VERSIONED.search(adapter.get_endpoint() or ""):
-        path = known.version + path
+        path = service.version + path
     # Mistral refuses to answer a text with JSON if only JSON is accepted, and does so if anything is.
-    headers = {"Accept": "application/json" if content_type != TEXT else "*/*", **known.headers}
+    headers = {"Accept": "application/json" if content_type != TEXT else "*/*", **service.headers}
     data = None if body is None else body if isinstance(body, str) else dump(body)
     if data is not None:
         headers["Content-Type"] = content_type
@@ -192,31 +100,32 @@ def request(
     return cast(JsonMap | list[JsonMap], answer.json() if answer.content else {})
 
 
-def _adapter(connection: "Connection", service: str) -> "Proxy":
-    adapter = connection.config.get_session_client(service.replace("_", "-"))
+def _adapter(connection: "Connection", service: Service) -> "Proxy":
+    adapter = connection.config.get_session_client(service.name.replace("_", "-"))
     # Otherwise each call would ask for versions first, which some of the services do not tell.
     adapter.version = adapter.min_version = adapter.max_version = None
     return adapter
 
 
-def _endpoint(service: str, connection: "Connection") -> str:
+def _endpoint(service: Service, connection: "Connection") -> str:
     """Return the URL of a service with the version of its API."""
     url = str(_adapter(connection, service).get_endpoint() or "").rstrip("/")
-    return url if VERSIONED.search(url) else url + SERVICES[service].version
+    return url if VERSIONED.search(url) else url + service.version
 
 
 class Objects:
     """The regular verbs of one kind."""
 
-    def __init__(self, name: str, kind: Kind) -> None:
-        self._service, _, self._noun = name.partition(".")
+    def __init__(self, service: Service, noun: str, kind: Kind) -> None:
+        self._service = service
+        self._noun = noun
         self._kind = kind
 
     def verbs(self) -> Iterator[tuple[str, Callable[..., object]]]:
         """Yield each verb's name and function."""
         for verb in ("create", "get", "find", "update", "delete"):
-            yield f"{self._service}.{verb}_{self._noun}", getattr(self, verb)
-        yield f"{self._service}.{self._noun}s", self.list
+            yield f"{self._service.name}.{verb}_{self._noun}", getattr(self, verb)
+        yield f"{self._service.name}.{self._noun}s", self.list
 
     def _ask(
         self, connection: "Connection", method: str, path: str, body: Json = None, query: JsonMap | None = None
@@ -283,8 +192,9 @@ class Objects:
         self._ask(connection, "DELETE", f"{self._kind.path.format(*whole)}/{key}", query=query)
 
 
-def _send(name: str, connection: "Connection", *arguments: str, **attributes: Json) -> JsonMap | list[JsonMap]:
-    call, service = CALLS[name], name.partition(".")[0]
+def _send(
+    service: Service, call: Call, connection: "Connection", *arguments: str, **attributes: Json
+) -> JsonMap | list[JsonMap]:
     path = call.path.format(*arguments)
     if call.in_query or call.method in ("GET", "DELETE"):
         return request(connection, service, call.method, path, query=attributes)
@@ -292,8 +202,45 @@ def _send(name: str, connection: "Connection", *arguments: str, **attributes: Js
     return request(connection, service, call.method, path, body, content_type=call.content_type)
 
 
-OTHERWISE: Final[Mapping[str, Callable[..., object]]] = {
-    **{verb: carry_out for name, kind in KINDS.items() for verb, carry_out in Objects(name, kind).verbs()},
-    **{name: partial(_send, name) for name in CALLS},
-    **{f"{service}.endpoint": partial(_endpoint, service) for service in SERVICES},
-}
+class RestTables(Struct, frozen=True):
+    """Services in plain REST."""
+
+    services: Sequence[Service]
+    kinds: Mapping[str, Kind] = {}
+    """Objects by ``service.noun``, the end of their verbs."""
+    calls: Mapping[str, Call] = {}
+    """Requests by their verb."""
+
+    def verbs(self) -> Iterator[tuple[str, Callable[..., object]]]:
+        """Yield the verbs of all services with the function of each."""
+        services = {one.name: one for one in self.services}
+        for name, kind in self.kinds.items():
+            service, _, noun = name.partition(".")
+            yield from Objects(services[service], noun, kind).verbs()
+        for verb, call in self.calls.items():
+            yield verb, partial(_send, services[verb.partition(".")[0]], call)
+        for one in self.services:
+            yield f"{one.name}.endpoint", partial(_endpoint, one)
+
+
+CORE: Final = RestTables(
+    services=(
+        LOAD_BALANCER,
+        MESSAGING,
+    ),
+    kinds={
+        # The SDK gives objects without an id, and sends quotas by old names.
+        "load_balancer.availability_zone": Kind(
+            "/lbaas/availabilityzones", "availability_zone", "availability_zones", key="name"
+        ),
+        "load_balancer.quota": Kind("/lbaas/quotas", "quota", "quotas", key="project_id"),
+        "messaging.queue": Kind("/queues", many="queues", key="name"),
+    },
+    calls={
+        "messaging.delete_message": Call("DELETE", "/queues/{}/messages/{}"),
+        "messaging.messages": Call("GET", "/queues/{}/messages"),
+        "messaging.post_messages": Call("POST", "/queues/{}/messages"),
+        "messaging.put_queue": Call("PUT", "/queues/{}", "metadata"),
+    },
+)
+"""Services of the core's types."""

@@ -54,10 +54,23 @@ def _create_server_image(connection: "Connection", key: str, name: str) -> objec
     return cast(Json, {"id": made})
 
 
+def _get_limits(connection: "Connection") -> object:
+    """Return the limits of the project.
+
+    The SDK warns of each field that Nova has given up.
+    """
+    from openstack.exceptions import raise_from_response
+
+    answer = connection.compute.get("/limits")
+    raise_from_response(answer)
+    return answer.json()["limits"]
+
+
 OTHERWISE: Final[Mapping[str, Callable[..., object]]] = {
     "compute.create_server": _create_server,
     "compute.set_server_tags": _set_server_tags,
     "compute.set_server_metadata": _set_server_metadata,
     "compute.set_aggregate_metadata": _set_aggregate_metadata,
     "compute.create_server_image": _create_server_image,
+    "compute.get_limits": _get_limits,
 }

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from heatlite.clients.cloud import Cloud, CloudConflict, CloudError, CloudNotFound
 from heatlite.clients.connection import Connections, RealCloud
+from heatlite.core.context import STACK_USER
 from heatlite.core.json import Json, JsonMap
 
 if TYPE_CHECKING:
     from keystoneauth1.identity.v3 import Auth
 
-ROLE: Final = "heat_stack_user"
-"""Role of an agent in the project of its stack."""
 MAX_AGENTS: Final = 1000
 """Maximum number of agents whose logins are kept."""
 
@@ -96,7 +95,7 @@ class StackDomain:
         Returns its id. Raises CloudError.
         """
         user_id = self._made("user", name, password=password, default_project_id=project_id, description=description)
-        self._call("identity.assign_project_role_to_user", project_id, user_id, self._id("role", ROLE))
+        self._call("identity.assign_project_role_to_user", project_id, user_id, self._id("role", STACK_USER))
         return user_id
 
     def remove(self, noun: str, name: str, known_id: str | None) -> None:

@@ -7,6 +7,11 @@ import threading
 import time
 from datetime import UTC, datetime
 from math import inf
+from typing import overload
+
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+"""Seconds of the units of a time span."""
+DAY = float(UNITS["d"])
 
 
 class Clock:
@@ -22,6 +27,14 @@ class Clock:
         `at_most`: seconds that no test clock shortens or prolongs.
         """
         return event.wait(min(seconds, at_most))
+
+
+@overload
+def to_text(moment: float) -> str: ...
+
+
+@overload
+def to_text(moment: float | None) -> str | None: ...
 
 
 def to_text(moment: float | None) -> str | None:

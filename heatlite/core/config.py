@@ -5,18 +5,20 @@ of the command line.
 """
 
 import logging
-import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
+from typing import ClassVar, Protocol, TypeVar
 
-from msgspec.structs import fields, force_setattr
+from msgspec import Struct
+from msgspec.structs import fields, force_setattr, replace
 
 from heatlite.core.errors import Invalid
-from heatlite.core.logs import LogFormat
-from heatlite.core.secret_fields import HidesSecrets
+from heatlite.core.redaction.secret_fields import HidesSecrets
+from heatlite.core.runtime.logs import LogFormat
+from heatlite.core.runtime.setting_values import MAY_BE_UNLIMITED, TEXTS, UNLIMITED, Value, is_setting, setting_value
 from heatlite.core.status import Kind
 
 log = logging.getLogger(__name__)
@@ -64,7 +66,40 @@ def default_account_files(environ: Mapping[str, str] = os.environ) -> dict[str, 
 SECRET = frozenset(
     {"encryption_keys", "keystone", "password", "region_tokens", "stack_domain_admin_password", "token"}
 )
-"""Never shown, not even where they are wrong."""
+"""Those of the core that are never shown, not even where they are wrong."""
+
+
+class FeatureSettings(HidesSecrets, frozen=True):
+    """Settings that a feature states: fields with defaults and descriptions.
+
+    They have the same file and the same variables as those of the core, so their names begin with a word of the
+    feature. `secret_fields` names those that are never shown.
+    """
+
+    is_known: ClassVar[bool] = True
+
+    def check(self, settings: "Settings") -> None:
+        """Raise BadSetting if those of the core, as they were read, contradict them."""
+
+
+class UnknownSettings(FeatureSettings, frozen=True):
+    """Settings of an installed feature that cannot be loaded."""
+
+    is_known = False
+
+
+_Kind = TypeVar("_Kind", bound=FeatureSettings)
+
+
+class StatesSettings(Protocol):
+    """An installed feature, as far as the settings read it."""
+
+    name: str
+    settings: type[FeatureSettings]
+
+
+Features = Callable[[], Iterable[StatesSettings]]
+"""Returns the installed features. It is called only where a name is none of the core's, as it imports them."""
 
 
 class Settings(HidesSecrets, frozen=True):
@@ -85,8 +120,6 @@ class Settings(HidesSecrets, frozen=True):
     An entry of clouds.yaml, ``envvars`` (the OS_* variables), or ``simulated``. None: only types that need no cloud."""
     cloud_timeout: float = 60.0
     """Time limit for an answer of a cloud service."""
-    simulation: str | None = None
-    """File that scripts the simulated cloud (docs/trials.md)."""
     public_url: str | None = None
     """Address at which clients reach the server, for links and redirects.
     None: taken from the request."""
@@ -153,11 +186,6 @@ class Settings(HidesSecrets, frozen=True):
     Needs the extra `server`."""
     metrics_port: int = 0
     """Port for the metrics of a worker, which has no other port; 0: none."""
-    ui: bool = False
-    """Serve the dashboard at /ui (docs/dashboard.md).
-    Needs the extra `server`."""
-    ui_session_hours: float = 8.0
-    """Hours after which the dashboard asks for the credentials again."""
     max_event_streams: int = 100
     """Maximum of clients that follow event streams. They use none of the `threads`."""
     engine_slots: int = 8
@@ -194,15 +222,13 @@ class Settings(HidesSecrets, frozen=True):
     event_days: int = 365
     """Retention of events, in days."""
     action_days: int = 90
-    """Retention of ended actions and node actions, in days."""
-    incident_days: int = 90
-    """Retention of closed incidents with their observations, and of ended observations, in days."""
+    """Retention of ended actions, in days. Features keep ended actions of their own as long."""
     audit_days: int = 365
     """Retention of the audit log, in days."""
     max_actions_per_stack: int = 1000
-    """Number of newest actions kept for each stack, and of node actions for each node.
+    """Number of newest actions kept for each stack.
 
-    Older ones stay until they have ended.
+    Older ones stay until they have ended. Features keep as many actions of their own for each thing they act on.
     """
     deleted_stack_days: int = 90
     """Retention of deleted stacks and their events, in days."""
@@ -220,9 +246,6 @@ class Settings(HidesSecrets, frozen=True):
     """Allow abandoned stacks to be adopted (Heat's, off by default there)."""
     max_snapshots_per_stack: int = 32
     """-1: no limit."""
-    node_approval_by_another: bool = False
-    """Require another user than the requester to approve a node action.
-    For installations that authenticate callers."""
     features: tuple[str, ...] | None = None
     """Features that are on; None: all that are installed. A list as `template_hosts`."""
     environment_dir: str = "/etc/heatlite/environment.d"
@@ -243,23 +266,6 @@ class Settings(HidesSecrets, frozen=True):
     webhook_hosts: tuple[str, ...] = ()
     """Hosts of event sinks that may have addresses that are not public.
     As in `template_hosts`."""
-    node_hosts: tuple[str, ...] = ()
-    """Hosts and networks in which the server connects to agents of nodes.
-    Hosts as in `template_hosts`, networks as ``10.0.0.0/8``. Without authentication, agents on this machine are
-    allowed, too."""
-    node_orchestration_interval: float = 60.0
-    """Longest time between two polls of a stack's agents, in seconds."""
-    node_connections: int = 50
-    """Number of agents of a stack's nodes that are polled at once."""
-    node_send_attempts: int = 10
-    """Failed sends of a node action before it is FAILED. One is counted per `node_orchestration_interval`."""
-    node_certificate: str = ""
-    """The certificate (PEM) that the server shows to agents that listen with TLS."""
-    node_key: str = ""
-    """The key of `node_certificate`, where that file does not have it."""
-    node_authority: str = ""
-    """Certificate authority of agents (PEM).
-    Without it, the authorities that the machine trusts."""
     regions: tuple[str, ...] = ()
     """Regions in which OS::Heat::Stack may make stacks.
     ``NAME=https://host:8004/v1/{project}``; a list as `template_hosts`."""
@@ -281,20 +287,21 @@ class Settings(HidesSecrets, frozen=True):
     Needs the extra `server`. Without a key hidden parameters lie in the database in clear, and what callers
     prove themselves with is not stored.
     """
+    of_features: tuple[FeatureSettings, ...] = ()
+    """Settings of features that are on, where one of them is set. No setting itself: see `of`."""
 
     def __post_init__(self) -> None:
         for name in MAY_BE_UNLIMITED:
             if getattr(self, name) == UNLIMITED:
                 force_setattr(self, name, sys.maxsize)  # compares like any other limit
-        if self.node_approval_by_another and self.auth is Auth.NONE:
-            raise BadSetting(
-                "node_approval_by_another: it needs authentication, and auth is none."
-                " Choose another auth."
-            )
         known = ", ".join(sorted(Kind))
         for name in self.worker_kinds:
             if name not in list(Kind):
                 raise BadSetting(f"worker_kinds: there is no kind of work {name!r}; there are: {known}.")
+
+    def of(self, kind: type[_Kind]) -> _Kind:
+        """Return the settings of a feature, or its defaults."""
+        return next((one for one in self.of_features if isinstance(one, kind)), kind())
 
     def has_feature(self, name: str) -> bool:
         """Return True if a feature is on."""
@@ -331,80 +338,15 @@ class Settings(HidesSecrets, frozen=True):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-_KINDS: dict[object, type[int] | type[float] | type[str]] = {int: int, int | None: int, float: float}
+def _convert(name: str, kind: object, value: object, origin: str, secrets: Container[str] = SECRET) -> Value:
+    """Return a value as the type of its field.
 
-
-Value = int | float | str | tuple[str, ...] | Mapping[str, str]
-
-MAY_BE_0 = frozenset(
-    {"port", "metrics_port", "processes", "action_retry_limit", "client_retry_limit", "execution_retry_limit"}
-)
-"""Port 0: any free one."""
-
-UNLIMITED = -1
-MAY_BE_UNLIMITED = frozenset(
-    {
-        "max_resources_per_stack", "max_stacks_per_tenant", "max_snapshots_per_stack",
-        "max_software_configs_per_tenant", "max_software_deployments_per_tenant",
-    }
-)  # fmt: skip
-"""Limits that -1 switches off, as in Heat."""
-
-
-def _convert(name: str, kind: object, value: object, origin: str) -> Value:
-    """A value as the type of its field."""
-    if kind in (tuple[str, ...], tuple[str, ...] | None):
-        return _texts(name, value, origin)
-    if kind == Mapping[str, str]:
-        return _table(name, value, origin)
-    if kind is bool:
-        if str(value).lower() not in ("true", "false"):
-            raise BadSetting(f"{origin}: {name} must be true or false, not {value!r}.")
-        return str(value).lower() == "true"
-    if isinstance(kind, type) and issubclass(kind, StrEnum):
-        if value not in [*kind]:
-            raise BadSetting(f"{origin}: {name} must be {' or '.join(kind)}, not {value!r}.")
-        return kind(str(value))
-    target = _KINDS.get(kind, str)
-    if isinstance(value, bool) or not isinstance(value, str if target is str else str | int | float):
-        shown = "" if name in SECRET else f", not {value!r}"
-        raise BadSetting(f"{origin}: {name} must be {'text' if target is str else 'a number'}{shown}.")
+    Errors do not show one of the `secrets`. Raises BadSetting.
+    """
     try:
-        number = target(value)
-    except (ValueError, OverflowError):
-        raise BadSetting(f"{origin}: {name} must be a number, not {value!r}.") from None
-    return number if isinstance(number, str) else _number(name, number, value, origin)
-
-
-def _number(name: str, number: int | float, value: object, origin: str) -> int | float:
-    """The number of a setting that was written as `value`, within its limits."""
-    if isinstance(number, int) and isinstance(value, float) and number != value:
-        raise BadSetting(f"{origin}: {name} must be a whole number, not {value!r}.")
-    if number == UNLIMITED and name in MAY_BE_UNLIMITED:
-        return number
-    if not math.isfinite(number) or number < 0 or (number == 0 and name not in MAY_BE_0):
-        raise BadSetting(f"{origin}: {name} must be greater than 0, not {value!r}.")
-    if name in ("port", "metrics_port") and number > 65535:
-        raise BadSetting(f"{origin}: a port is at most 65535, not {value!r}.")
-    return number
-
-
-def _texts(name: str, value: object, origin: str) -> tuple[str, ...]:
-    items: object = value.split(",") if isinstance(value, str) and origin.startswith("HEATLITE_") else value
-    if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
-        shown = "" if name in SECRET else f", not {value!r}"
-        raise BadSetting(f"{origin}: {name} must be a list of texts{shown}.")
-    return tuple(item.strip() for item in items if item.strip())
-
-
-def _table(name: str, value: object, origin: str) -> dict[str, str]:
-    """A table of the file; numbers and truth values in it as texts."""
-    if not isinstance(value, dict):
-        raise BadSetting(f"{origin}: {name} must be a table: [{name}].")
-    for key, item in value.items():
-        if not isinstance(item, str | int | float):
-            raise BadSetting(f"{origin}: {key} in [{name}] must be text, a number, true or false.")
-    return {key: str(item) for key, item in value.items()}
+        return setting_value(name, kind, value, name in secrets, origin.startswith("HEATLITE_"))
+    except ValueError as error:
+        raise BadSetting(f"{origin}: {error}") from None
 
 
 def _read_file(path: Path) -> dict[str, object]:
@@ -426,9 +368,9 @@ def _known(name: str, known: Sequence[str]) -> str:
     return f"did you mean {close[0]}? `heatlite config show` lists all" if close else f"there are: {', '.join(known)}"
 
 
-def _warn_of_readers(path: Path, given: Mapping[str, object]) -> None:
+def _warn_of_readers(path: Path, given: Mapping[str, object], secrets: Container[str]) -> None:
     """Warn if users other than the owner may read secrets in a settings file."""
-    found = [name for name, value in given.items() if name in SECRET or "@" in _authority(value)]
+    found = [name for name, value in given.items() if name in secrets or "@" in _authority(value)]
     if found and path.stat().st_mode & 0o044:
         log.warning("%s: other users may read %s in it: chmod 600 %s", path, ", ".join(sorted(found)), path)
 
@@ -438,32 +380,57 @@ def _authority(value: object) -> str:
     return value.partition("://")[2].partition("/")[0] if isinstance(value, str) else ""
 
 
-def load(
-    flags: Mapping[str, str | int | float | None] | None = None,
-    file: Path | None = None,
-    environ: Mapping[str, str] = os.environ,
-) -> Settings:
-    """Settings from all four places. A flag that is None was not given.
+def _types(kind: type[Struct]) -> dict[str, object]:
+    """Return the settings that a struct has, with the types of their values."""
+    return {field.name: field.type for field in fields(kind) if field.name != "of_features"}
 
-    `file` has to exist if it is named; the one in the user's configuration folder need not.
-    Raises BadSetting.
+
+_CORE = _types(Settings)
+
+def _known_types(stated: Iterable[StatesSettings]) -> dict[str, object]:
+    """Return the settings of the core and of features, with the types of their values."""
+    return {**{name: kind for one in stated for name, kind in _types(one.settings).items()}, **_CORE}
+
+
+def check_stated(features: Iterable[StatesSettings]) -> None:
+    """Check that the settings that features state can be read.
+
+    Raises BadSetting for a name that is taken, a type that no file can have, a field without a default, and a secret
+    that is no text.
     """
-    kinds = {field.name: field.type for field in fields(Settings)}
-    values: dict[str, Value] = {
-        "database": default_database(environ),
-        "environment_dir": default_environment_dir(environ),
-        **default_account_files(environ),
-    }
+    owners = dict.fromkeys(_CORE, "the core")
+    for one in features:
+        for field in fields(one.settings):
+            fault = None
+            if field.name in owners:
+                fault = f"{owners[field.name]} has one of this name"
+            elif not is_setting(field.type):
+                fault = "a setting is a text, a number, true or false, a choice, or a list or table of texts"
+            elif field.required:
+                fault = "it needs a default"
+            elif field.name in one.settings.secret_fields and field.type not in TEXTS:
+                fault = "a secret is a text, or a list or table of texts"
+            if fault is not None:
+                raise BadSetting(f"features: {one.name} cannot have the setting {field.name}: {fault}.")
+            owners[field.name] = one.name
 
-    path = file or _folder("XDG_CONFIG_HOME", ".config", environ) / "heatlite.toml"
-    if file is not None or path.exists():
-        in_file = _read_file(path)
-        for name, value in in_file.items():
-            if name not in kinds:
-                raise BadSetting(f"{path}: there is no setting {name!r}; {_known(name, sorted(kinds))}.")
-            values[name] = _convert(name, kinds[name], value, str(path))
-        _warn_of_readers(path, in_file)
-    for name, kind in kinds.items():
+
+def secret_names(features: Iterable[StatesSettings]) -> frozenset[str]:
+    """Return the settings of the core and of features that are never shown."""
+    return SECRET.union(*(one.settings.secret_fields for one in features))
+
+
+def _given(
+    types: Mapping[str, object],
+    in_file: Mapping[str, object],
+    path: Path,
+    environ: Mapping[str, str],
+    secrets: Container[str] = SECRET,
+) -> dict[str, Value]:
+    """Return what file and environment say for some settings. Raises BadSetting."""
+    read = {name: value for name, value in in_file.items() if name in types}
+    values = {name: _convert(name, types[name], value, str(path), secrets) for name, value in read.items()}
+    for name, kind in types.items():
         variable = f"HEATLITE_{name.upper()}"
         text = environ.get(variable)
         if kind == Mapping[str, str]:
@@ -473,22 +440,85 @@ def load(
             assert isinstance(table, Mapping)
             values[name] = {**table, **given}
         elif text:
-            values[name] = _convert(name, kind, text, variable)
+            values[name] = _convert(name, kind, text, variable, secrets)
+    return values
+
+
+def load(
+    features: Features,
+    flags: Mapping[str, str | int | float | None] | None = None,
+    file: Path | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Settings:
+    """Settings from all four places. A flag that is None was not given.
+
+    `file` has to exist if it is named; the one in the user's configuration folder need not. Settings of features that
+    are off are ignored. So are unknown ones while an installed feature cannot be loaded: they may be its own. Raises
+    BadSetting.
+    """
+    path, in_file = _read(file, environ)
+    stated = _stated(features, in_file, environ)
+    known, secrets = _known_types(stated), secret_names(stated)
+    for name in in_file:
+        if name not in known:
+            fault = f"{path}: there is no setting {name!r}; {_known(name, sorted(known))}."
+            if all(one.settings.is_known for one in stated):
+                raise BadSetting(fault)
+            log.warning("%s It is ignored: a feature that cannot be loaded may have it.", fault)
+    _warn_of_readers(path, in_file, secrets)
+    values: dict[str, Value] = {
+        "database": default_database(environ),
+        "environment_dir": default_environment_dir(environ),
+        **default_account_files(environ),
+        **_given(_CORE, in_file, path, environ),
+    }
     for name, flag in (flags or {}).items():
         if flag is not None:
-            values[name] = _convert(name, kinds[name], flag, f"--{name.replace('_', '-')}")
-    return Settings(**values)  # type: ignore[arg-type]  # each value has just been made the type of its field
+            values[name] = _convert(name, _CORE[name], flag, f"--{name.replace('_', '-')}")
+    settings = Settings(**values)  # type: ignore[arg-type]  # each value has just been made the type of its field
+    on = [one for one in stated if settings.has_feature(one.name)]
+    check_stated(on)
+    kinds = [one.settings for one in on]
+    of_features = tuple(kind(**_given(_types(kind), in_file, path, environ, secrets)) for kind in kinds)
+    for one in of_features:
+        one.check(settings)
+    return replace(settings, of_features=of_features)
+
+
+def _read(file: Path | None, environ: Mapping[str, str]) -> tuple[Path, Mapping[str, object]]:
+    """Return the place and the content of the file. Raises BadSetting."""
+    path = file or _folder("XDG_CONFIG_HOME", ".config", environ) / "heatlite.toml"
+    return path, _read_file(path) if file is not None or path.exists() else {}
+
+
+def _stated(features: Features, in_file: Iterable[str], environ: Mapping[str, str]) -> Sequence[StatesSettings]:
+    """Return all installed features; none if no name asks for them."""
+    if {*in_file} <= _CORE.keys() and not _unknown(_CORE, environ):
+        return ()
+    return [*features()]
+
+
+def all_values(settings: Settings, features: Features) -> dict[str, object]:
+    """Return the values of all settings of the core and of features that are on."""
+    found = {name: getattr(settings, name) for name in _CORE}
+    for one in features():
+        if settings.has_feature(one.name):
+            mine = settings.of(one.settings)
+            found |= {name: getattr(mine, name) for name in mine.__struct_fields__}
+    return found
 
 
 def origins(
-    flags: Mapping[str, str | int | float | None], file: Path | None, environ: Mapping[str, str] = os.environ
+    names: Iterable[str],
+    flags: Mapping[str, str | int | float | None],
+    file: Path | None,
+    environ: Mapping[str, str] = os.environ,
 ) -> dict[str, str]:
-    """Return the origin of each setting: flag, environment, the file, or default.
+    """Return where each setting comes from: flag, environment, the file, or default.
 
     Raises BadSetting.
     """
-    path = file or _folder("XDG_CONFIG_HOME", ".config", environ) / "heatlite.toml"
-    in_file = _read_file(path) if file is not None or path.exists() else {}
+    path, in_file = _read(file, environ)
 
     def origin(name: str) -> str:
         if flags.get(name) is not None:
@@ -497,7 +527,7 @@ def origins(
             return "environment"
         return str(path) if name in in_file else "default"
 
-    return {name: origin(name) for name in Settings.__struct_fields__}
+    return {name: origin(name) for name in names}
 
 
 OTHER_VARIABLES = ("HEATLITE_ENDPOINT", "HEATLITE_PROJECT", "HEATLITE_CONTEXT", "HEATLITE_CACERT")
@@ -507,18 +537,26 @@ _FOREIGN = ("HEATLITE_TEST_", "HEATLITE_AGENT_", "HEATLITE_CORPUS", "HEATLITE_HE
 """Beginnings of variables of the tests and of the agent."""
 
 
-def unknown_variables(environ: Mapping[str, str]) -> dict[str, str | None]:
-    """Return unknown ``HEATLITE_…`` variables, each with a similar setting or None."""
-    prefix = "HEATLITE_"
-    known = [name.upper() for name in Settings.__struct_fields__]
-    known += [name.removeprefix(prefix) for name in OTHER_VARIABLES]
-    tables = tuple(f"HEATLITE_{field.name.upper()}_" for field in fields(Settings) if field.type == Mapping[str, str])
-    out: dict[str, str | None] = {}
-    for variable in sorted(environ):
-        name = variable.removeprefix(prefix)
-        if variable.startswith(prefix) and name not in known and not variable.startswith((*tables, *_FOREIGN)):
-            import difflib
+def _unknown(known: Mapping[str, object], environ: Mapping[str, str]) -> list[str]:
+    """Return the ``HEATLITE_…`` variables that are none of the settings named, sorted."""
+    variables = {*OTHER_VARIABLES, *(f"HEATLITE_{name.upper()}" for name in known)}
+    tables = tuple(f"HEATLITE_{name.upper()}_" for name, kind in known.items() if kind == Mapping[str, str])
+    return sorted(
+        name
+        for name in environ
+        if name.startswith("HEATLITE_") and name not in variables and not name.startswith((*tables, *_FOREIGN))
+    )
 
-            close = difflib.get_close_matches(name, known, 1)
-            out[variable] = prefix + close[0] if close else None
-    return out
+
+def unknown_variables(features: Features, environ: Mapping[str, str]) -> dict[str, str | None]:
+    """Return unknown ``HEATLITE_…`` variables, each with a similar setting or None."""
+    known = _known_types(_stated(features, (), environ))
+    unknown = _unknown(known, environ)
+    if not unknown:
+        return {}
+    import difflib
+
+    prefix = "HEATLITE_"
+    words = [*(name.upper() for name in known), *(name.removeprefix(prefix) for name in OTHER_VARIABLES)]
+    close = {name: difflib.get_close_matches(name.removeprefix(prefix), words, 1) for name in unknown}
+    return {name: prefix + found[0] if found else None for name, found in close.items()}

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from heatlite.core.errors import Forbidden
-from heatlite.core.secret_fields import HidesSecrets
+from heatlite.core.redaction.secret_fields import HidesSecrets
+from heatlite.core.status import Cause
 
 ANONYMOUS = "anonymous"
 """Caller of an installation without authentication."""
@@ -16,6 +17,8 @@ The physical name of the resource follows. No account has such a name."""
 
 ADMIN = "admin"
 """The role of administrators."""
+STACK_USER = "heat_stack_user"
+"""The role of machines: they read their own metadata, and signal. Heat and Keystone name it so."""
 
 TYPE = "resource_types:"
 """Prefix of the access rules of resource types (`Context.may`).
@@ -52,6 +55,17 @@ class Context(HidesSecrets, frozen=True):
     The access policy adds `ADMIN` to `roles`, or removes it."""
     replay: "Replay | None" = None
     """The suppressed request that the caller makes again."""
+    scheduled: "Scheduled | None" = None
+    """The scheduled action that begins now. The action that the request enqueues takes its place."""
+    cause: Cause = Cause.REQUEST
+    """The cause of the actions that are queued for the caller."""
+    claim: Callable[[], None] = lambda: None
+    """Called at the end of the transaction that admits an operation, with `queued` complete.
+
+    It takes what the operation is done for, and raises an error if that is taken already."""
+
+    options: Mapping[str, str] = {}
+    """Query keys of the request that features have stated (`Feature.options`)."""
 
     @property
     def is_admin(self) -> bool:
@@ -69,6 +83,14 @@ class Context(HidesSecrets, frozen=True):
         if author is None or author.may(rule):
             raise Forbidden(action=action)
         raise Forbidden(f"{author.user}, who made the request that is replayed, is not authorized to use {action}.")
+
+
+class Scheduled(Struct, frozen=True):
+    """A scheduled action whose time has come."""
+
+    action_id: str
+    created_at: float
+    not_before: float | None
 
 
 class Replay(Struct):

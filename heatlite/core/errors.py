@@ -5,9 +5,12 @@ here and never edits the API. A text that several places raise is the leaf's; ot
 keep Heat's names, because clients match on them.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from msgspec import Struct
+
+from heatlite.core.json import JsonMap
 
 
 class Problem(Struct, frozen=True):
@@ -39,6 +42,10 @@ class HeatliteError(Exception):
     """Anything that we tell a caller. `text` is a format string over the fields given."""
 
     text: ClassVar[str] = "An unknown error occurred."
+    facts: JsonMap = {}
+    """Further keys of the error in an answer."""
+    headers: Mapping[str, str] = {}
+    """Further headers of the answer."""
 
     def __init__(self, message: str | None = None, **fields: object) -> None:
         self.fields = fields
@@ -93,6 +100,15 @@ class Forbidden(HeatliteError):
     text = "You are not authorized to use {action}."
 
 
+class NoCredential(Forbidden):
+    """Nobody can tell whether the author of stored work still has the right to it."""
+
+    text = (
+        "The identity service confirms no stored credential of stack {stack_name}, so nobody can tell whether {user}"
+        " may still do this."
+    )
+
+
 class NotFound(HeatliteError):
     text = "The {entity} ({name}) could not be found."
 
@@ -104,6 +120,8 @@ class Conflict(HeatliteError):
     """
 
     retry_after: int | None = None
+    ignored_as: ClassVar[str] = "busy"
+    """Reason that a signal without effect tells."""
 
 
 class Limit(HeatliteError):
@@ -208,10 +226,6 @@ class InvalidRestrictedAction(Invalid):
     """The action is not allowed for this object in its present state."""
 
 
-class InvalidNodeActionState(Invalid):
-    """The node action is in the wrong state (the agents' core answers 400, too)."""
-
-
 class InvalidExternalResourceDependency(Invalid):
     """A resource with an external_id depends on others."""
 
@@ -237,6 +251,14 @@ class InvalidTenant(Forbidden):
 
 class EntityNotFound(NotFound):
     pass
+
+
+def features_off(names: Sequence[str]) -> str:
+    """Return the hint that an unknown name may be of a feature that is off.
+
+    "" for no features.
+    """
+    return f"Features that are off here: {', '.join(names)} (setting `features`)." if names else ""
 
 
 class StackNotFound(EntityNotFound):
@@ -307,15 +329,48 @@ class ActionCooldown(Conflict):
     text = "Group {group} is in its cooldown for {seconds} s more, and was not scaled. Try again then."
 
 
-class ObjectTaken(Conflict):
-    """Another stack has an object that is to be adopted."""
+class ObjectOwned(Conflict):
+    """A resource has the object already: an object has one owner."""
+
+
+class NoMatch(Conflict):
+    """A name or a filter matches no object."""
+
+
+class AmbiguousMatch(Conflict):
+    """A name or a filter matches several objects."""
+
+
+class ObjectNotReady(Conflict):
+    """An existing object is broken, or its service still works on it."""
+
+
+class ImportDiffers(Conflict):
+    """An existing object differs from its definition."""
+
+
+class NestedMember(Conflict):
+    """A member is a nested stack: it is no object that leaves alone."""
+
+
+class InsufficientRoom(Conflict):
+    """A feature refuses an operation that needs more than there is."""
+
+
+class NothingBakes(Conflict):
+    """No update waits before its clean-up."""
+
+    text = (
+        "No update of stack {stack_name} bakes: its changes are not made yet, its clean-up has begun, or it has no"
+        " guard. Nothing was done."
+    )
 
 
 class PlanChanged(Conflict):
-    """The plan is out of date: the update would now differ from it."""
+    """The plan is out of date: the operation would now differ from it."""
 
     text = (
-        "The plan for stack {stack_name} is out of date: an update would now differ from it. Nothing was"
+        "The plan for stack {stack_name} is out of date: the operation would now differ. Nothing was"
         " done. Preview it again."
     )
 
@@ -329,15 +384,10 @@ class RepairSpreads(Conflict):
     )
 
 
-class PlaybookChanged(Conflict):
-    """The playbook changed between reading and approval."""
-
-    text = "Action {action_id} is not the run that was read: its digest is {digest}. Look at it again."
-
-
 class StackLocked(Conflict):
     """A maintenance lock rejects the operation (docs/reference/lock.md)."""
 
+    ignored_as = "locked"
     locked_at = 0.0
     """Time of the lock in seconds since the epoch."""
     lock = ""
@@ -365,18 +415,6 @@ class InvalidActionState(Conflict):
     """The action's state does not permit the signal."""
 
     text = "Action {action_id} ({action}) is {status}{control}: {hint}"
-
-
-class NodeActionExists(Conflict):
-    """The id chosen by the caller is in use."""
-
-    text = "The id {id} is in use. Choose another id, or none."
-
-
-class NodeActionChanged(Conflict):
-    """The node action changed between reading and approval."""
-
-    text = "Node action {id} has changed since it was read: its digest is now {digest}. Read it again."
 
 
 # -- leaves: limit, unsupported, unavailable ------------------------------------------------------
@@ -425,6 +463,7 @@ WIRE_NAMES: dict[type[HeatliteError], str] = {
     EventNotFound: "HTTPNotFound",
     CommitUnanswered: "DatabaseUnavailable",
     DatabaseUnusable: "DatabaseUnavailable",
+    NoCredential: "no_credential",
 }
 
 

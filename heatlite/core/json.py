@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias
 
 import msgspec
@@ -115,13 +115,18 @@ _ESCAPE = re.compile(r"\\(?:\\|u0000)")
 """An escaped backslash, or NUL. Another escape after an escaped backslash is text."""
 
 
+def without_nul(text: str, mark: str) -> str:
+    """Return a JSON text with `mark` for each escaped NUL, which no database keeps."""
+    return _ESCAPE.sub(lambda found: mark if found[0] == "\\u0000" else found[0], text)
+
+
 def cleaned(value: object) -> Any:
     """Return a value with ``?`` for NUL and lone surrogates, which no database keeps.
 
     Raises RecursionError for a value that is too deep.
     """
     text = json.dumps(value, ensure_ascii=False).encode(errors="replace").decode()
-    return json.loads(_ESCAPE.sub(lambda found: "?" if found[0] == "\\u0000" else found[0], text))
+    return json.loads(without_nul(text, "?"))
 
 
 def as_map(value: object) -> JsonMap:
@@ -176,6 +181,27 @@ def is_deeper(value: Json, most: int) -> bool:
         if not level:
             return False
     return True
+
+
+def pointer(path: Iterable[str | int]) -> str:
+    """Return the JSON Pointer (RFC 6901) of a path of keys and indexes."""
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+
+
+def steps(pointer: str) -> tuple[str, ...]:
+    """Return the steps of a JSON Pointer."""
+    return tuple(step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:])
+
+
+def same(one: object, other: object) -> bool:
+    """Equal, and true is not 1 (Python holds them equal, JSON does not)."""
+    if one != other:
+        return False
+    if isinstance(one, dict) and isinstance(other, dict):
+        return all(same(value, other[key]) for key, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return all(map(same, one, other))
+    return isinstance(one, bool) == isinstance(other, bool)
 
 
 def size(value: object, most: int) -> int:

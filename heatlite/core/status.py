@@ -5,6 +5,9 @@ A state is a verb and a status, written ``CREATE_COMPLETE`` on the wire (Heat's 
 
 from enum import StrEnum
 
+MAX_REASON = 255
+"""Characters of a reason in an event (Heat cuts there), and of the reason for a protection."""
+
 
 class Verb(StrEnum):
     """Operation (wire name: action)."""
@@ -22,8 +25,8 @@ class Verb(StrEnum):
     ADOPT = "ADOPT"
     LOCK = "LOCK"
     UNLOCK = "UNLOCK"
-    PLAYBOOK = "PLAYBOOK"
-    """Runs a playbook on the nodes of a tree, without a worker. No stack is ever in such a state."""
+    RUN = "PLAYBOOK"
+    """Runs work of a feature on a tree, once approved and without a worker. No stack is ever in such a state."""
 
 
 class Status(StrEnum):
@@ -98,7 +101,7 @@ class Cause(StrEnum):
     DERIVED = "Derived Action"
     SCHEDULED = "Scheduled Action"
     """Its time has come: one of a series, or a lock that ran out."""
-    HEALING = "Healing"
+    REPAIR = "Healing"
     """A restricted update that repairs marked resources."""
 
 
@@ -130,6 +133,8 @@ class Control(StrEnum):
     """A delete waits: stop at once and leave the stack's state to it."""
     SUSPEND = "SUSPEND"
     """Start nothing new, and release the worker until a RESUME."""
+    END_BAKE = "END_BAKE"
+    """Wait no longer before the clean-up."""
 
 
 class Signal(StrEnum):

@@ -1,15 +1,17 @@
 """Checks of JSON values by structs or JSON Schemas, and messages for their faults.
 
 Messages of jsonschema repeat the whole value, which may be megabytes. Its import takes a tenth of the start of a
-command: it is loaded for playbooks, and for the first value that is no struct of its kind.
+command: it is loaded for documents of features, and for the first value that is no struct of its kind.
 """
 
 from collections.abc import Iterator, Mapping
 from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import msgspec
 
+from heatlite.core.clock import from_text
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import Json, JsonMap, whole_numbers
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind")
 
+MOST_FAULTS = 50
+"""Faults of a value that a refusal names."""
 MAX_MESSAGE = 200
 """Characters of a message of jsonschema, which may repeat the value."""
 
@@ -38,13 +42,14 @@ NAMES: dict[str, str] = {
 def convert(value: object, kind: type[Kind], where: str = "") -> Kind:
     """Return a JSON value as a struct. `where` is its place.
 
-    A whole number may be written as 2.0. Raises HTTPBadRequest with the place of the first fault.
+    A whole number may be written as 2.0. Raises HTTPBadRequest with the places of all faults.
     """
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as refusal:
-        for error in faults(schema_of(cast(Any, kind)), value):
-            raise HTTPBadRequest(f"{place(error, where)}: {explain(error)}") from None
+        found = all_faults(value, kind, where)
+        if found:
+            raise HTTPBadRequest(" ".join(found)) from None
         try:
             return msgspec.convert(whole_numbers(cast(Json, value)), kind)
         except msgspec.ValidationError:
@@ -58,6 +63,15 @@ def options(value: object, kind: type[Kind], where: str) -> Kind:
     """
     asked: Kind | None = convert(None if value == "" else value, kind | None, where)  # type: ignore[arg-type]
     return kind() if asked is None else asked
+
+
+def all_faults(value: object, kind: object, where: str = "") -> list[str]:
+    """Return a sentence with the place of each fault of a value for a struct.
+
+    Texts that are no times are faults. There are 50 sentences at most.
+    """
+    found = (f"{place(error, where)}: {explain(error)}" for error in faults(schema_of(kind), value))
+    return list(dict.fromkeys(islice(found, MOST_FAULTS)))
 
 
 @cache
@@ -99,9 +113,18 @@ def _listed(kind: Any) -> list[Any]:
 
 def faults(schema: JsonMap, value: object) -> "Iterator[ValidationError]":
     """Return the faults of a value by a JSON Schema, draft 2020-12."""
-    from jsonschema import Draft202012Validator
+    from jsonschema import Draft202012Validator, FormatChecker
 
-    return Draft202012Validator(schema).iter_errors(value)
+    checker = FormatChecker(formats=())
+    checker.checks("date-time", raises=(ValueError, OverflowError))(_is_time)
+    return Draft202012Validator(schema, format_checker=checker).iter_errors(value)
+
+
+def _is_time(value: object) -> bool:
+    """Raise ValueError or OverflowError for a text that is no time."""
+    if isinstance(value, str):
+        from_text(value)
+    return True
 
 
 def kind_of(value: object) -> str:
@@ -139,6 +162,8 @@ def explain(error: "ValidationError") -> str:
             return f"must be {' or '.join(NAMES[kind] for kind in wanted)}, not {kind_of(error.instance)}."
         case "minLength":
             return "may not be empty." if expected == 1 else f"must have at least {expected} characters."
+        case "format":
+            return f'"{str(error.instance)[:MAX_MESSAGE]}" is not a time in ISO 8601, such as 2026-11-22T12:00:00Z.'
         case "pattern":
             return f"must match {expected.removesuffix(NO_LINE_FEED)}."
         case "minItems" | "minProperties":

@@ -39,15 +39,6 @@ from heatlite.plugin.ports import Change
 from heatlite.plugin.resource import Attribute, Resource, attribute_kind
 from heatlite.plugin.schema import Schema
 
-EXTENSIONS: Final = {
-    "l2_gateway": "l2-gateway",
-    "metering": "metering",
-    "sfc": "sfc",
-    "tap": "taas",
-    "vpn": "vpnaas",
-}
-"""Begin of a kind of the network service → alias of the extension that has it."""
-
 P_co = TypeVar("P_co", bound=Schema, covariant=True)
 
 _OF_STATUS: Final = ("check_create_complete", "check_update_complete", "check_delete_complete")
@@ -116,9 +107,7 @@ class CloudResource(NamingResource[P_co]):
         if kind:
             cls.kind = kind
         cls.object_kind = cls.kind or cls.object_kind
-        cls.cloud_service, _, noun = cls.kind.partition(".")
-        if cls.cloud_service == "network":
-            cls.network_extension = next((one for prefix, one in EXTENSIONS.items() if noun.startswith(prefix)), "")
+        cls.cloud_service = cls.kind.partition(".")[0]
         declared = {name: Attribute(name, doc, attribute_kind(of)) for name, (of, doc) in cls.shown.items()}
         cls.attributes_schema = dict(sorted({**cls.attributes_schema, **declared}.items()))
         cls.attribute_names = frozenset(cls.attributes_schema)
@@ -169,22 +158,33 @@ class CloudResource(NamingResource[P_co]):
         """The object as it is now. Raises CloudNotFound, CloudError."""
         if self.physical_id is None:
             raise CloudNotFound(f"{self.kind.replace('.', '.get_')}", f"{self.name} has not been made")
-        return self.map(self.service(f"get_{self.noun}", *self.address))
+        if self._held is not None:
+            return self._held
+        thing = self.map(self.service(f"get_{self.noun}", *self.address))
+        self._held = thing if self._holds else None
+        return thing
+
+    def hold(self) -> None:
+        """Read the object once: from now on `fetch` returns what its first call reads."""
+        self._holds = True
+
+    _holds = False
+    _held: JsonMap | None = None
 
     @property
-    def seen(self) -> JsonMap:
+    def fetched(self) -> JsonMap:
         """The object as it was when first asked; empty where there is none.
 
         Raises CloudError.
         """
-        if self._seen is None:
+        if self._fetched is None:
             try:
-                self._seen = self.fetch()
+                self._fetched = self.fetch()
             except CloudNotFound:
-                self._seen = {}
-        return self._seen
+                self._fetched = {}
+        return self._fetched
 
-    _seen: JsonMap | None = None
+    _fetched: JsonMap | None = None
 
     @staticmethod
     def map(answer: Json) -> JsonMap:
@@ -318,8 +318,8 @@ class CloudResource(NamingResource[P_co]):
         given = self.facts.properties
         for name, field in self.schema.fields.items():
             if given.get(name) is not None and thing.get(field.api) is not None and not field.secret:
-                seen = thing[field.api]
-                live[name] = given[name] if self.is_as_given(name, seen) else field.read(seen)
+                value = thing[field.api]
+                live[name] = given[name] if self.is_as_given(name, value) else field.read(value)
         return {**live, **self.live_parts(thing)}
 
     def live_parts(self, thing: JsonMap) -> JsonMap:
@@ -339,7 +339,7 @@ class CloudResource(NamingResource[P_co]):
     def outlasts_refusal(self) -> bool:
         with suppress(Unhealthy, Unsettled):
             self.handle_check()
-            return self.status_of(self.seen) not in DEPARTING
+            return self.status_of(self.fetched) not in DEPARTING
         return False
 
     # -- what the template may ask -----------------------------------------------------------------
@@ -347,12 +347,12 @@ class CloudResource(NamingResource[P_co]):
     def attribute(self, name: str) -> Json:
         """One attribute's value, from the object as it is."""
         if name in self.shown:
-            return self.seen.get(name)
+            return self.fetched.get(name)
         return super().attribute(name)
 
     def attr_show(self) -> Mapping[str, Json] | None:
         """Everything that the service tells of the object, without repeated input."""
-        return {name: value for name, value in self.seen.items() if name not in self.unshown} or None
+        return {name: value for name, value in self.fetched.items() if name not in self.unshown} or None
 
     # -- handlers ----------------------------------------------------------------------------------
 
@@ -448,7 +448,7 @@ class CloudResource(NamingResource[P_co]):
 
     def is_ready(self) -> bool:
         """Test whether the service has finished the object. Raises WentToError."""
-        thing = self._seen = self.fetch()
+        thing = self._fetched = self.fetch()
         status = self.status_of(thing)
         if status in self.broken:
             raise WentToError(self.why(thing, "work"))

@@ -1,17 +1,23 @@
 """Base of groups with members that operations add and remove."""
 
+import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import cast
 
 from msgspec import Struct
 
+from heatlite.core.errors import InvalidValue
 from heatlite.core.json import Json
 from heatlite.plugin.nested import ChildStack, StackResource
 from heatlite.plugin.resource import P_co
 
+MEMBER_NAME = re.compile(r"[A-Za-z0-9_-]{1,255}")
+"""Names that requests may give to members of groups without numbers."""
 SIZE = "size"
 """Key of `data`: the size that an operation set, and the template's number then."""
+LIMITS = "limits"
+"""Key of `data`: the limits that an operation set, and the template's then."""
 COOLDOWN = "cooldown_until"
 """Key of `data`: end of the cooldown, in seconds since the epoch."""
 
@@ -47,6 +53,18 @@ class SizedGroup(StackResource[P_co]):
     @abstractmethod
     def new_names(self, count: int, leaving: Sequence[str]) -> list[str]:
         """Return names for new members, none of them of a present or a leaving one."""
+
+    def admit(self, names: Sequence[str]) -> None:
+        """Accept names that a request gives to new members. Raises InvalidValue.
+
+        A name that was kept out since an operation removed it may be used again.
+        """
+        wrong = [name for name in names if MEMBER_NAME.fullmatch(name) is None or name in self.definitions]
+        if wrong:
+            raise InvalidValue(
+                f"Group {self.name} cannot have a new member {', '.join(wrong)}: the name is in use, or has other"
+                " characters than letters, digits, _ and -."
+            )
 
     @abstractmethod
     def new_definition(self, name: str) -> Json:
@@ -84,13 +102,43 @@ class SizedGroup(StackResource[P_co]):
         return cast(int, stored["set"])
 
     def drop_outdated_size(self, asked: int | None) -> None:
-        """Forget a remembered size if the template's number is another since.
+        """Forget a remembered size, or limits, if the template's numbers are others since.
 
         Call as an update begins.
         """
+        if self.remembered_limits() is None:
+            self.forget_limits()
         stored = self.data.get(SIZE)
         if isinstance(stored, dict) and stored.get("over") != asked:
             self.forget_size()
+
+    # -- the limits that an operation has set ---------------------------------------------------------
+
+    @property
+    def limits(self) -> SizeLimits:
+        """The limits in force: those that an operation has set, else the template's."""
+        return self.remembered_limits() or self.size_limits()
+
+    def set_limits(self, low: int, high: int, by: str) -> None:
+        """Remember limits, while the template has the same as now."""
+        template = self.size_limits()
+        over = [template.low, template.high]
+        self.data[LIMITS] = {"set": [low, high], "over": over, "by": by, "at": self.facts.now()}
+
+    def forget_limits(self) -> None:
+        """Return to the limits of the template."""
+        self.data.pop(LIMITS, None)
+
+    def remembered_limits(self) -> SizeLimits | None:
+        """Return the remembered limits; None without valid ones.
+
+        They are valid while the template's are the same.
+        """
+        stored, template = self.data.get(LIMITS), self.size_limits()
+        if not isinstance(stored, dict) or stored.get("over") != [template.low, template.high]:
+            return None
+        low, high = cast(tuple[int, int], stored["set"])
+        return SizeLimits(low, high, template.cooldown)
 
     # -- cooldown -------------------------------------------------------------------------------------
 

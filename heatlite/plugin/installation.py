@@ -1,5 +1,6 @@
 """Environment files of an installation, which hold for all its stacks."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -10,15 +11,7 @@ from heatlite.template.environment import Environment, merged_registry, names_te
 from heatlite.template.source.loader import load, load_template
 from heatlite.template.types import Installation
 
-DEFAULT_REGISTRY: Final[JsonMap] = {
-    "OS::Quantum*": "OS::Neutron*",
-    "OS::Metering::Alarm": "OS::Aodh::Alarm",
-    "OS::Ceilometer::Alarm": "OS::Aodh::Alarm",
-    "OS::Ceilometer::CombinationAlarm": "OS::Aodh::CombinationAlarm",
-    "OS::Ceilometer::GnocchiResourcesAlarm": "OS::Aodh::GnocchiResourcesAlarm",
-    "OS::Ceilometer::GnocchiAggregationByMetricsAlarm": "OS::Aodh::GnocchiAggregationByMetricsAlarm",
-    "OS::Ceilometer::GnocchiAggregationByResourcesAlarm": "OS::Aodh::GnocchiAggregationByResourcesAlarm",
-}
+DEFAULT_REGISTRY: Final[JsonMap] = {"OS::Quantum*": "OS::Neutron*"}
 """The old names of types that Heat's default environment maps; a file of the folder may change or remove them."""
 
 _SECTIONS = ("resource_registry", "event_sinks")
@@ -30,12 +23,12 @@ class BadEnvironmentFile(Invalid):
     text = "{file}: {reason}"
 
 
-def read_installation(folder: Path) -> Installation:
+def read_installation(folder: Path, old_names: Mapping[str, str] | None = None) -> Installation:
     """Read every file of the folder by name, later ones on top of earlier ones.
 
-    All lie above `DEFAULT_REGISTRY`. A missing folder counts as empty. The form is that of any environment, of which
-    only resource_registry and event_sinks count. The registry may name templates by path (from the folder) and by
-    ``file:`` address. Raises BadEnvironmentFile.
+    All lie above `DEFAULT_REGISTRY` and `old_names` of types. A missing folder counts as empty. The form is that of any
+    environment, of which only resource_registry and event_sinks count. The registry may name templates by path (from
+    the folder) and by ``file:`` address. Raises BadEnvironmentFile.
     """
     registries: list[JsonMap] = []
     sinks: list[Json] = []
@@ -55,7 +48,7 @@ def read_installation(folder: Path) -> Installation:
         sinks += environment.event_sinks
         for name in _templates(environment.resource_registry):
             files[name] = _template(name, path)
-    return Installation(merged_registry(DEFAULT_REGISTRY, *registries), tuple(sinks), files)
+    return Installation(merged_registry({**DEFAULT_REGISTRY, **(old_names or {})}, *registries), tuple(sinks), files)
 
 
 def _files(folder: Path) -> list[Path]:

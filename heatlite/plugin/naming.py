@@ -1,7 +1,7 @@
 """Base of resource types whose properties may name objects of a cloud."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Final, TypeVar, cast
 
@@ -75,26 +75,26 @@ class NamingResource(Resource[P_co]):
         # References are ids: looking each one up would cost another call.
         return name if UUID.fullmatch(name) else self._finders.id_of(constraint, name)
 
-    def is_as_given(self, name: str, seen: Json) -> bool:
+    def is_as_given(self, name: str, live: Json) -> bool:
         """Test whether a property of the object is as the template says.
 
         It is if a name in the property leads to no object, or to several: that says nothing about this object.
         """
         given = self.facts.properties[name]
-        if seen == given:
+        if live == given:
             return True
         try:
-            return is_as_requested(seen, self.schema.fields[name].wire(self.ids_in(name, given)))
+            return is_as_requested(live, self.schema.fields[name].wire(self.ids_in(name, given)))
         except (NameNotFound, Ambiguous):
             return True
 
-    def listed(self, name: str, there: Iterable[Json]) -> list[Json]:
-        """Return a given list of names or ids as `there` has it, which are ids.
+    def listed(self, name: str, live: Iterable[Json]) -> list[Json]:
+        """Return a given list of names or ids as `live` has it, which are ids.
 
         Missing ones are left out, further ones stand at the end. A name that leads nowhere is not missing.
         """
         found: list[Json] = []
-        left, tells_all = [*there], True
+        left, tells_all = [*live], True
         for item in cast(list[Json], self.facts.properties[name]):
             try:
                 key = cast(list[Json], self.ids_in(name, [item]))[0]
@@ -107,25 +107,35 @@ class NamingResource(Resource[P_co]):
                 found.append(item)
         return [*found, *left] if tells_all else found
 
-    def is_called(self, name: str, seen: Json, verb: str) -> bool:
+    def is_called(self, name: str, live: Json, verb: str) -> bool:
         """As `is_as_given`, where the service tells the name of an object.
 
         `verb` gets that by its id.
         """
         given = self.facts.properties[name]
         try:
-            return seen == given or seen == as_map(self.cloud.call(verb, self.ids_in(name, given))).get("name")
+            return live == given or live == as_map(self.cloud.call(verb, self.ids_in(name, given))).get("name")
         except (CloudNotFound, Ambiguous):
             return True
 
 
-def is_as_requested(seen: Json, given: Json) -> bool:
+def keys_as_given(
+    given: Mapping[str, Json], live: Mapping[str, Json], is_same: Callable[[Json, Json], bool]
+) -> JsonMap:
+    """Return a map as the object has it, with given values where both are the same.
+
+    `is_same` compares a value of the object with one of the property.
+    """
+    return {key: given[key] if key in given and is_same(one, given[key]) else one for key, one in live.items()}
+
+
+def is_as_requested(live: Json, given: Json) -> bool:
     """Test whether an object, or a part of it, is as requested.
 
     A service adds keys, may reorder lists, and may give numbers as text.
     """
-    if isinstance(seen, dict) and isinstance(given, dict):
-        return all(key in seen and is_as_requested(seen[key], value) for key, value in given.items())
-    if isinstance(seen, list) and isinstance(given, list):
-        return len(seen) == len(given) and all(any(is_as_requested(one, item) for one in seen) for item in given)
-    return seen == given or isinstance(seen, str) != isinstance(given, str) and str(seen) == str(given)
+    if isinstance(live, dict) and isinstance(given, dict):
+        return all(key in live and is_as_requested(live[key], value) for key, value in given.items())
+    if isinstance(live, list) and isinstance(given, list):
+        return len(live) == len(given) and all(any(is_as_requested(one, item) for one in live) for item in given)
+    return live == given or isinstance(live, str) != isinstance(given, str) and str(live) == str(given)

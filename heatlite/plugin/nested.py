@@ -42,6 +42,7 @@ class ChildStack(Struct, frozen=True):
 class StackResource(Resource[P_co]):
     """Base of the types that make a nested stack. `physical_id` is that stack's id."""
 
+    makes_stack = True
     quick = True
 
     @classmethod

@@ -11,7 +11,7 @@ from heatlite.clients.clouds import Clouds
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import Unavailable
 from heatlite.core.json import Json, JsonMap, as_map
-from heatlite.core.secret_fields import HidesSecrets
+from heatlite.core.redaction.secret_fields import HidesSecrets
 
 if TYPE_CHECKING:
     from heatlite.plugin.resource import Resource

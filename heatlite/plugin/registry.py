@@ -18,9 +18,9 @@ from importlib.metadata import EntryPoint
 
 from msgspec import Struct
 
-from heatlite.core.entry_points import announced
-from heatlite.core.errors import EntityNotFound, Invalid, NotSupported, ResourceTypeUnavailable
+from heatlite.core.errors import EntityNotFound, Invalid, NotSupported, ResourceTypeUnavailable, features_off
 from heatlite.core.json import JsonMap
+from heatlite.core.runtime.entry_points import announced
 from heatlite.plugin.constraints import GROUP as CONSTRAINTS
 from heatlite.plugin.constraints import announce_constraints
 from heatlite.plugin.descriptions.skeleton import skeleton
@@ -48,6 +48,7 @@ class UnavailableType(Struct, frozen=True):
     attribute_names: frozenset[str] = frozenset()
     any_attribute: bool = True
     snapshot_on_delete: bool = True
+    makes_stack: bool = False
     after: frozenset[str] = frozenset()
 
     def kind_of(self, path: Sequence[str | int]) -> str:
@@ -124,7 +125,8 @@ class Registry:
         """The class. Raises EntityNotFound, or ResourceTypeUnavailable with the reason."""
         found = self._loaded.get(type_name) or self._find(type_name)
         if found is None:
-            raise EntityNotFound(entity="Resource Type", name=type_name)
+            text = EntityNotFound.text.format(entity="Resource Type", name=type_name)
+            raise EntityNotFound(f"{text} {features_off(self.installation.features_off)}".rstrip())
         if isinstance(found, UnavailableType):
             raise ResourceTypeUnavailable(type=type_name, reason=found.reason)
         return found

@@ -61,8 +61,9 @@ from heatlite.core.errors import InvalidTemplateAttribute
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin.coercion import Kind
 from heatlite.plugin.handlers import VERBS, Handlers
+from heatlite.plugin.needs import Find, Need, counted
 from heatlite.plugin.ports import Account, Change, Facts
-from heatlite.plugin.schema import Schema
+from heatlite.plugin.schema import SCALARS, Schema
 from heatlite.template.expression import select
 from heatlite.template.types import Fault, Installation, NestedTemplate, PropertyType
 
@@ -128,6 +129,8 @@ class Resource(Handlers, Generic[P_co]):
     """Attributes that a service keeps secret; `secrets` names those in `data`."""
     longest_signal: ClassVar[int] = 64 * 1024
     """Bytes of JSON that the details of a signal may have."""
+    makes_stack: ClassVar[bool] = False
+    """Set by `StackResource`: the object is a nested stack."""
     snapshot_on_delete: ClassVar[bool] = False
     """Allow ``deletion_policy: Snapshot``."""
     after: ClassVar[frozenset[str]] = frozenset()
@@ -146,11 +149,16 @@ class Resource(Handlers, Generic[P_co]):
     """True if the physical id is that of an object that others may have too, as for an assignment to a user."""
     object_kind: ClassVar[str] = ""
     """Types of the same kind have the same objects: ``network.network``; without a service the type's name."""
+    counts: ClassVar[Sequence[str]] = ()
+    """Quotas in which objects count: ``network.router``. `needs` tells how much; the default is one in each.
+    Those of a type that sets limits are the limits."""
     gives_way: ClassVar[bool] = False
     """True if a replacement takes over parts of the object.
     An update that takes the old object back then updates it, though its definition is unchanged: it takes them back."""
     lasting_reference: ClassVar[bool] = False
     """True if a successor may have the same reference, as it follows from properties."""
+    resizes: ClassVar[bool] = False
+    """True if signals only resize groups: `handle_signal` returns a `Resize`, and has no effect of its own."""
     no_signal_during: ClassVar[frozenset[str]] = frozenset({"DELETE", "SUSPEND"})
     """Verbs during and after which no signal is taken."""
     anew_with_update: ClassVar[bool] = False
@@ -312,6 +320,14 @@ class Resource(Handlers, Generic[P_co]):
         return None
 
     @classmethod
+    def needs(cls, given: Mapping[str, object], find: Find) -> Iterable[Need]:  # noqa: ARG003
+        """Return how much an object with these properties counts in quotas.
+
+        That includes what is made beside it. `given` are coerced properties, in which UNKNOWN may stand.
+        """
+        return counted(cls.counts, given)
+
+    @classmethod
     def property_types(cls) -> Mapping[str, PropertyType]:
         """The properties by name, as the template checker sees them."""
         return cls.schema.property_types()
@@ -456,6 +472,14 @@ class Resource(Handlers, Generic[P_co]):
         what is there (`converge`). Only looks."""
         return {}
 
+    def told(self) -> JsonMap:
+        """Return properties that the object tells, but not `live_properties`.
+
+        That only compares them, or leaves them out. A definition that is written for an existing object has them. None
+        stands for one that the service sets by itself: the definition leaves it out. Only looks.
+        """
+        return {}
+
 
 ResourceType = type[Resource[Schema]]
 """A resource type is a class."""
@@ -481,13 +505,6 @@ _DEFAULTS: Mapping[str, object] = {
     )
 }
 
-_ATTRIBUTE_KINDS: Mapping[object, Kind] = {
-    str: Kind.STRING,
-    int: Kind.INTEGER,
-    float: Kind.NUMBER,
-    bool: Kind.BOOLEAN,
-}
-
 
 def _attribute(name: str, method: Callable[..., object]) -> Attribute:
     annotation = inspect.get_annotations(method, eval_str=True).get("return", Json)
@@ -502,8 +519,8 @@ def attribute_kind(annotation: object) -> Kind | None:
     if type(None) in get_args(annotation) and len(choices) == 1:
         annotation = choices[0]
     origin = get_origin(annotation) or annotation
-    if origin in _ATTRIBUTE_KINDS:
-        return _ATTRIBUTE_KINDS[origin]
+    if origin in SCALARS:
+        return SCALARS[origin]
     if inspect.isclass(origin) and issubclass(origin, Mapping):
         return Kind.MAP
     if inspect.isclass(origin) and issubclass(origin, Sequence):

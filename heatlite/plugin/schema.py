@@ -30,8 +30,8 @@ from difflib import get_close_matches
 from typing import Any, ClassVar, cast, get_args, get_origin
 
 from heatlite.core.errors import Problem, StackValidationFailed
-from heatlite.core.json import Json, JsonMap
-from heatlite.core.masking import MASK
+from heatlite.core.json import Json, JsonMap, same
+from heatlite.core.redaction.masking import MASK
 from heatlite.plugin.coercion import CONVERTERS, NULLS, Kind
 from heatlite.plugin.property_rules import Prop, constraints_of
 from heatlite.template.expression import UNKNOWN, Unknown, has_unknown
@@ -110,7 +110,7 @@ class Field:
     def _kind_of(self, annotation: object, items: object) -> Kind:
         if annotation == Json or annotation is object or annotation is Any:
             return Kind.ANY
-        scalar = _SCALARS.get(annotation)
+        scalar = SCALARS.get(annotation)
         if scalar is not None:
             return scalar
         if isinstance(annotation, type) and issubclass(annotation, Schema):
@@ -304,7 +304,7 @@ class Field:
         return body
 
 
-_SCALARS: dict[object, Kind] = {str: Kind.STRING, int: Kind.INTEGER, float: Kind.NUMBER, bool: Kind.BOOLEAN}
+SCALARS: dict[object, Kind] = {str: Kind.STRING, int: Kind.INTEGER, float: Kind.NUMBER, bool: Kind.BOOLEAN}
 
 
 def _without_none(annotation: object) -> tuple[object, bool]:
@@ -318,17 +318,6 @@ def _without_none(annotation: object) -> tuple[object, bool]:
     if len(rest) != 1:
         raise TypeError(f"{annotation}: a property has one type; use Json for any value")
     return rest[0], True
-
-
-def same(one: object, other: object) -> bool:
-    """Equal, and true is not 1 (Python holds them equal, JSON does not)."""
-    if one != other:
-        return False
-    if isinstance(one, dict) and isinstance(other, dict):
-        return all(same(value, other[key]) for key, value in one.items())
-    if isinstance(one, list) and isinstance(other, list):
-        return all(map(same, one, other))
-    return isinstance(one, bool) == isinstance(other, bool)
 
 
 class Schema:

@@ -61,7 +61,7 @@ class WebImage(CloudResource[WebImageProps], type="OS::Glance::WebImage", kind="
         return args
 
     def check_create_complete(self, token: Json) -> bool | float:
-        thing = self._seen = self.fetch()
+        thing = self._fetched = self.fetch()
         status = self.status_of(thing)
         if status == "QUEUED":
             if "imports" not in self.data:
@@ -89,12 +89,12 @@ class WebImage(CloudResource[WebImageProps], type="OS::Glance::WebImage", kind="
         if self.props.members is None and "members" not in (self.facts.before or {}):
             return
         answer = cast(list[JsonMap], self.service("members", self.physical_id))
-        there, wanted = [str(one["member"]) for one in answer], self.props.members or []
+        members, wanted = [str(one["member"]) for one in answer], self.props.members or []
         for member in wanted:
-            if member not in there:
+            if member not in members:
                 with suppress(CloudConflict):
                     self.service("add_member", self.physical_id, member=member)
-        for member in there:
+        for member in members:
             if member not in wanted:
                 self.service("remove_member", member, self.physical_id)
 
@@ -111,9 +111,9 @@ class WebImage(CloudResource[WebImageProps], type="OS::Glance::WebImage", kind="
     def handle_update(self, change: Change) -> Json:
         super().handle_update(change)
         if "tags" in change.changed:
-            there = cast(list[Json], self.fetch().get("tags") or [])
+            tags = cast(list[Json], self.fetch().get("tags") or [])
             wanted = self.props.tags or []
-            for tag in there:
+            for tag in tags:
                 if tag not in wanted:
                     with suppress(CloudNotFound):
                         self.service("remove_tag", self.physical_id, tag)
@@ -142,8 +142,8 @@ class WebImage(CloudResource[WebImageProps], type="OS::Glance::WebImage", kind="
         if given.get("extra_properties"):
             asked = cast(JsonMap, given["extra_properties"])
             own = cast(JsonMap, thing.get("properties") or {})  # the service adds properties of its own
-            seen = {key: own[key] for key in asked if key in own}
-            found["extra_properties"] = asked if seen == texts(asked) else seen
+            extra = {key: own[key] for key in asked if key in own}
+            found["extra_properties"] = asked if extra == texts(asked) else extra
         return found
 
     # -- the maintenance lock ------------------------------------------------------------------------

@@ -1,11 +1,13 @@
 """Base of the quotas of a project. For administrators."""
 
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import ClassVar, TypeVar
 
 from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.json import Json
 from heatlite.plugin import Change, CloudResource, Schema, prop
+from heatlite.plugin.needs import Find, Need
 
 
 class QuotaProps(Schema):
@@ -30,6 +32,19 @@ class ProjectQuota(CloudResource[P_co]):
     searched = False  # setting the quotas is idempotent
     reverting: ClassVar[str] = "delete_quota"
     """Verb that restores the default quotas."""
+
+    def __init_subclass__(cls, type: str = "", kind: str = "") -> None:  # noqa: A002
+        super().__init_subclass__(type=type, kind=kind)
+        service = cls.kind.partition(".")[0]
+        cls.counts = tuple(f"{service}.{name}" for name in cls.schema.fields if name != "project")
+
+    @classmethod
+    def needs(cls, given: Mapping[str, object], find: Find) -> Iterable[Need]:  # noqa: ARG003
+        """Return that limits of the project change, if it is that of the request."""
+        service = cls.kind.partition(".")[0]
+        project = given.get("project")
+        limits = [name for name in cls.schema.fields if name != "project" and given.get(name) is not None]
+        return [Need(f"{service}.{name}", 0, False, str(project)) for name in limits]
 
     @property
     def address(self) -> tuple[Json, ...]:

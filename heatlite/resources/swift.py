@@ -115,15 +115,15 @@ class Container(StoreContainer[ContainerProps], type="OS::Swift::Container"):
 
     def attr_ObjectCount(self) -> int:  # noqa: N802 - Heat's
         """The number of its objects."""
-        return int(str(self.seen.get("x-container-object-count", 0)))
+        return int(str(self.fetched.get("x-container-object-count", 0)))
 
     def attr_BytesUsed(self) -> int:  # noqa: N802 - Heat's
         """The total size of its objects, in bytes."""
-        return int(str(self.seen.get("x-container-bytes-used", 0)))
+        return int(str(self.fetched.get("x-container-bytes-used", 0)))
 
     def attr_HeadContainer(self) -> dict[str, Json]:  # noqa: N802 - Heat's
         """Its metadata: HTTP headers by name."""
-        return self.seen
+        return self.fetched
 
     @property
     def _url(self) -> str:

@@ -19,9 +19,9 @@ from gunicorn.glogging import Logger
 
 from heatlite import wiring
 from heatlite.api.app import INSTANT
-from heatlite.core.bulkhead import answer_requests
 from heatlite.core.config import Settings
-from heatlite.core.garbage import freeze_loaded
+from heatlite.core.runtime.bulkhead import answer_requests
+from heatlite.core.runtime.garbage import freeze_loaded
 from heatlite.serving.bridge import Bridge, Message
 from heatlite.serving.guard import Guard
 from heatlite.serving.supervisor import end_with_parent

@@ -23,9 +23,9 @@ from msgspec import Struct
 
 from heatlite.api.event_streams import ASYNCHRONOUS
 from heatlite.api.request import REFUSAL
-from heatlite.core.bulkhead import MustWait, waits
 from heatlite.core.errors import Overloaded
-from heatlite.serving.guard import IDLE_SECONDS, Connection, Peer
+from heatlite.core.runtime.bulkhead import MustWait, waits
+from heatlite.serving.guard import IDLE_SECONDS, ClientConnection, Peer
 from heatlite.serving.lines import Kind, LastAnswers, Lines, is_urgent
 
 log = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class _Disconnected(Exception):
 class _Transfer:
     """A request: its body that arrives, then its answer that is sent."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ClientConnection) -> None:
         self.connection = connection
         self.task = asyncio.current_task()
         self.begun = time.monotonic()
@@ -113,7 +113,7 @@ class Memory:
         self._size = 0
 
     @contextmanager
-    def transfer(self, connection: Connection) -> Iterator[_Transfer]:
+    def transfer(self, connection: ClientConnection) -> Iterator[_Transfer]:
         """Count a transfer of this task during the context."""
         transfer = _Transfer(connection)
         self._transfers[transfer] = None
@@ -151,8 +151,8 @@ class Bridge:
         self,
         application: Application,
         threads: int,
-        max_body: int,
-        connections: dict[Peer, Connection],
+        max_json_body_size: int,
+        connections: dict[Peer, ClientConnection],
         instant: Collection[str] = (),
         begin_thread: Callable[[], None] = lambda: None,
         reads_locally: bool = False,
@@ -163,7 +163,7 @@ class Bridge:
         answers what was quick the last time.
         """
         self._application = application
-        self._max_body = max_body
+        self._max_json_body_size = max_json_body_size
         self._connections = connections
         self._instant = instant
         self.lines = Lines(threads)
@@ -176,7 +176,7 @@ class Bridge:
         """Answer a request."""
         if scope["client"] is None:  # it is gone
             return
-        connection = self._connections.setdefault(scope["client"], Connection(0.0))
+        connection = self._connections.setdefault(scope["client"], ClientConnection(0.0))
         connection.begun += 1
         connection.busy += 1
         connection.taken += _head_size(scope)
@@ -231,13 +231,13 @@ class Bridge:
                 is_whole = length == 0
             elif name == b"transfer-encoding":
                 is_whole = False
-        if is_whole or length > self._max_body:
+        if is_whole or length > self._max_json_body_size:
             return b"", is_whole
         transfer.connection.is_in_body, pieces = True, 0
         # Pages of its own: freed pieces of many bodies would leave holes in the memory of the process.
         with mmap(-1, length or PIECE, flags=MAP_PRIVATE) as body:
             try:
-                while not is_whole and transfer.size <= self._max_body:
+                while not is_whole and transfer.size <= self._max_json_body_size:
                     message = await _receive(receive, transfer)
                     piece = message.get("body", b"")
                     if transfer.size + len(piece) > len(body):

@@ -5,7 +5,7 @@ import signal
 
 from heatlite import wiring
 from heatlite.core.config import Settings
-from heatlite.core.garbage import freeze_loaded
+from heatlite.core.runtime.garbage import freeze_loaded
 from heatlite.engine.dispatch.hints import ENGINE, Hints, receive
 
 log = logging.getLogger(__name__)

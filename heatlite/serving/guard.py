@@ -32,7 +32,7 @@ RECEIVED = struct.Struct("128xQ")
 """`tcpi_bytes_received` in the start of `tcp_info` (tcp(7), linux/tcp.h)."""
 
 
-class Connection(Struct):
+class ClientConnection(Struct):
     """A connection as the bridge knows it."""
 
     limit: float
@@ -45,14 +45,18 @@ class Connection(Struct):
     """True while a body is read."""
     taken: int = 0
     """Bytes of its requests, about."""
-    seen: int = 0
+    compared: int = 0
     """Value of `begun` when the guard has last compared `taken` with what was received."""
     is_ahead: bool = False
     """True if the client is so far ahead of its answers that the next one shall be the last."""
 
 
 def closing(
-    connections: Mapping[Peer, Connection], now: float, excess: int, stops: bool = False, ends_bodies: bool = False
+    connections: Mapping[Peer, ClientConnection],
+    now: float,
+    excess: int,
+    stops: bool = False,
+    ends_bodies: bool = False,
 ) -> dict[Peer, int]:
     """Return which connections to shut down, and how (shutdown(2)).
 
@@ -75,7 +79,7 @@ class Guard:
 
     def __init__(self, port: int) -> None:
         self._port = port
-        self.connections: dict[Peer, Connection] = {}
+        self.connections: dict[Peer, ClientConnection] = {}
         self._listening: tuple[int, os.stat_result] | None = None
 
     @property
@@ -92,7 +96,7 @@ class Guard:
     @property
     def is_due(self) -> bool:
         """True if a connection had several requests since the last look."""
-        return any(one.begun > one.seen + 1 for one in self.connections.values())
+        return any(one.begun > one.compared + 1 for one in self.connections.values())
 
     def look(self, stops: bool = False, ends_bodies: bool = False) -> None:
         """Note new connections, and close others, see `closing`."""
@@ -109,9 +113,9 @@ class Guard:
                     continue
                 peer = one.getpeername()[:2]
                 found.add(peer)
-                connection = self.connections.setdefault(peer, Connection(now + HEAD_SECONDS))
-                if connection.begun > connection.seen and not connection.is_in_body:
-                    connection.seen = connection.begun
+                connection = self.connections.setdefault(peer, ClientConnection(now + HEAD_SECONDS))
+                if connection.begun > connection.compared and not connection.is_in_body:
+                    connection.compared = connection.begun
                     connection.is_ahead = _received(one) - connection.taken > MAX_AHEAD
                 if peer in ends:
                     one.shutdown(ends[peer])

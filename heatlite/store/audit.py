@@ -10,16 +10,16 @@ import peewee
 from msgspec import Struct
 from msgspec.structs import replace
 
-from heatlite.core.bulkhead import check_may_wait, may_wait
 from heatlite.core.json import canonical
-from heatlite.store.batch import Table
+from heatlite.core.runtime.bulkhead import check_may_wait, may_wait
 from heatlite.store.database.paging import after, directed
 from heatlite.store.database.sql import marks
 from heatlite.store.database.statements import Value
-from heatlite.store.late_writes import LateWrite
 from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.audit import Audit
+from heatlite.store.writes.batch import Table
+from heatlite.store.writes.late_writes import LateWrite
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class AuditRecord(Struct, frozen=True):
     stack_name: str | None = None
     resource: str | None = None
     target: str | None = None
-    """Id or name of what else it concerns, such as an incident, a run, or a token."""
+    """Id or name of what else it concerns, such as a run or a token."""
     outcome: Outcome = Outcome.DONE
     status: int | None = None
     """Code of the answer, unless the request succeeded."""
@@ -292,9 +292,15 @@ class AuditLog:
 
     def refusals(self, project: str, operation: str, since: float) -> list[AuditRecord]:
         """Return the newest refused requests for an operation, latest first."""
-        wanted = (Audit.project == project, Audit.operation == operation, Audit.outcome == str(Outcome.REFUSED))
-        rows = Audit.select(*_ROWS.selected()).where(*wanted, Audit.time >= since).order_by(Audit.last_time.desc())
-        return self._table.records(self.database.select(rows.limit(MAX_REFUSALS)))
+        rest = "WHERE project = ? AND operation = ? AND outcome = ? AND time >= ? ORDER BY last_time DESC"
+        wanted = (project, operation, str(Outcome.REFUSED), since)
+        return self._table.select(f"{rest} LIMIT {MAX_REFUSALS}", wanted)
+
+    def last_of_stack(self, project: str, stack_id: str, since: float) -> AuditRecord | None:
+        """Return the newest request on a stack since a moment."""
+        # As text: peewee takes longer to make it than the database to answer, and each reason of an action asks.
+        rest = "WHERE project = ? AND time >= ? AND stack_id = ? ORDER BY time DESC, request_id DESC LIMIT 1"
+        return self._table.first(rest, (project, since, stack_id))
 
     def has(self, project: str, request_id: str) -> bool:
         """Return whether a project has a row of a request."""

@@ -1,16 +1,22 @@
 """Stores of features, and the questions of the core's rows and lists to them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
 from typing import TypeAlias
 
 import peewee
 from msgspec import Struct
 
 from heatlite.core.config import Settings
-from heatlite.core.meter import Gauge
-from heatlite.store.large_values import ProjectValues
-from heatlite.store.records import HealthNote
+from heatlite.core.differences import Differences
+from heatlite.core.json import JsonMap
+from heatlite.core.runtime.meter import Gauge
+from heatlite.store.database.database import Database
+from heatlite.store.database.sql import marks
+from heatlite.store.records import ActionRecord, EventRecord, HealthNote, ResourceRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
+from heatlite.store.writes.large_values import ProjectValues
 
 OldRows: TypeAlias = tuple[Callable[[Sequence[str]], object], Sequence[str]]
 """A function that removes rows, and the ids of those that are due."""
@@ -43,17 +49,147 @@ class HealthTable(Struct, frozen=True):
     """Query for the root of each scope of a tree that is suspended."""
 
 
+class RootRows(Struct, frozen=True):
+    """A table with rows of trees, whose root's id is in the column `root`."""
+
+    table: str
+    root: str
+
+
+class StackFilter(Struct, frozen=True):
+    """A filter of lists of stacks."""
+
+    roots: str
+    """Query for the ids of the root stacks that pass."""
+    takes_time: bool = False
+    """True if its value is a time, which is the query's parameter.
+
+    Otherwise it is a flag: ``false`` lets all pass.
+    """
+    project: str = ""
+    """Column with the project of a row, for a further condition of the query."""
+
+
+class Series(Struct, frozen=True):
+    """The migrations of the core, or of a feature."""
+
+    feature: str
+    """Name of the feature; empty for the core."""
+    folder: Path
+    """It has the folder `migrations` of scripts, and may have a `schema.sql`."""
+
+    @property
+    def scripts(self) -> Path:
+        """The folder of the scripts."""
+        return self.folder / "migrations"
+
+    @property
+    def schema(self) -> Path:
+        """The tables that the scripts make on SQLite, a statement a line.
+
+        `tools.schema` writes it.
+        """
+        return self.folder / "schema.sql"
+
+    def recorded(self, script: str) -> str:
+        """Return the name of a script in the database: ``reports.0001_reports``."""
+        return f"{self.feature}.{script}" if self.feature else script
+
+    def has(self, name: str) -> bool:
+        """Return whether a name in the database is one of this series.
+
+        It may be that of a newer program.
+        """
+        return name.rpartition(".")[0] == self.feature
+
+
+class Update(Struct, frozen=True):
+    """A successful update of a row's object."""
+
+    row: ResourceRecord
+    names: frozenset[str]
+    """The properties that it wrote."""
+    is_observed: bool
+    """True if it has read the object before: now all properties are as stored, apart from what is ignored."""
+
+
+class ObjectNews(Struct, frozen=True):
+    """Facts about the objects of one stack that a commit adds.
+
+    Rows that it removes are still there.
+    """
+
+    project: str
+    root_id: str
+    time: float
+    compared: Mapping[str, tuple[ResourceRecord, Differences]] = {}
+    """By id, rows whose objects a check has compared with them."""
+    unseen: Mapping[str, ResourceRecord] = {}
+    """By id, rows whose objects a check was to compare with them, and could not look at."""
+    updated: Mapping[str, Update] = {}
+    """By id, rows whose objects an update has changed, or has found as wanted."""
+    gone: Sequence[str] = ()
+    """Ids of the rows that the commit removes."""
+    written: Sequence[ResourceRecord] = ()
+    """Rows whose definitions the server has written."""
+
+    def __bool__(self) -> bool:
+        return bool(self.compared or self.unseen or self.updated or self.gone or self.written)
+
+
+class Moved(Struct, frozen=True):
+    """Resources of a root stack that get other names, in one step.
+
+    Two may swap theirs.
+    """
+
+    stack_id: str
+    names: Mapping[str, str]
+    """New names by the old ones."""
+
+    def path(self, path: str) -> str:
+        """Return the new path of a resource of the tree."""
+        name, *rest = path.split("/", 1)
+        return "/".join([self.names.get(name, name), *rest])
+
+    def rename(self, database: Database, table: str, column: str, stack: str = "stack_id") -> None:
+        """Change the names of resources in a column of a table.
+
+        `stack` is the column with the id of the stack.
+        """
+        cases, names = " ".join(["WHEN ? THEN ?"] * len(self.names)), [*self.names]
+        parameters = [text for pair in self.names.items() for text in pair]
+        database.write(
+            f"UPDATE {table} SET {column} = CASE {column} {cases} ELSE {column} END"
+            f" WHERE {stack} = ? AND {column} IN ({marks(names)})",
+            (*parameters, self.stack_id, *names),
+        )
+
+
 class FeatureStore:
     """Rows of a feature. Each method takes part in the caller's transaction."""
 
     tables: Sequence[type[peewee.Model]] = ()
+    series: Series | None = None
+    """Migrations that make its tables. None: it has no tables, or those of the core make them, as in version 0.1.0."""
+    holders: Sequence[type[peewee.Model]] = ()
+    """Those of the tables whose rows refer to large values of their project."""
+    tree_holders: Sequence[type[peewee.Model]] = ()
+    """Those whose rows refer to large values of their tree, with the stack in the column `stack_id`."""
     rules: Sequence[Rule] = ()
     """Rules of consistency of its rows."""
     health: HealthTable | None = None
+    stack_filters: Mapping[str, StackFilter] = MappingProxyType({})
+    """Filters of lists of stacks, by the key of the query."""
+    stack_rows: RootRows | None = None
+    """Rows without which a stack has only the keys that all have. None: `stack_facts` reads none."""
     decisions: Sequence[str] = ()
     """Queries for numbers of decisions of a project that wait for a user. Their parameter is the project."""
     unended: str = ""
-    """Query for work of the feature that has not ended and whose id is `depended`. Actions may wait for it."""
+    """Query for work of the feature that has not ended and whose id is `depended`. Actions may wait for it.
+
+    It counts while the feature is off, too.
+    """
 
     def __init__(self, encryption: FieldEncryption, values: ProjectValues) -> None:
         self.encryption = encryption
@@ -70,6 +206,10 @@ class FeatureStore:
         """Return the ids of work on a tree that actions on its resources wait for."""
         return ()
 
+    def resting(self, runs: Sequence[ActionRecord]) -> Collection[str]:
+        """Return the ids of those of some waiting runs that hold nothing now."""
+        return ()
+
     def results(self, ids: Sequence[str], root_id: str) -> Mapping[str, bool | None]:
         """Return whether those of the ids that are work of the feature have succeeded.
 
@@ -83,11 +223,37 @@ class FeatureStore:
     def tree_changed(self, root_id: str, now: float) -> None:
         """Wake all that waits for a change of a tree."""
 
+    def tree_checked(self, root_id: str, now: float) -> None:
+        """Wake all that looks at what a check of a tree has found."""
+
     def resource_marked(self, root_id: str, is_unhealthy: bool, now: float) -> None:
         """Wake all that looks at the marks of a tree."""
 
     def stacks_removed(self, stack_ids: Sequence[str]) -> None:
-        """Remove the rows of removed stacks."""
+        """Remove the rows of removed stacks, also while the feature is off."""
+
+    def objects_seen(self, news: ObjectNews) -> Sequence[EventRecord]:
+        """Note facts about objects. Returns the events of what follows from them."""
+        return ()
+
+    def resources_moved(self, moved: Moved) -> None:
+        """Change names and paths of resources, also while the feature is off."""
+
+    def check_definition(self, stack_id: str, names: Collection[str]) -> None:
+        """Raise the error that refuses a template of a client for a stack.
+
+        `names` are those of its resources.
+        """
+
+    def definition_taken(self, stack_id: str) -> None:
+        """Note that a stack gets a template of a client.
+
+        `check_definition` has passed it.
+        """
+
+    def held(self, resource_ids: Sequence[str]) -> Mapping[str, str]:
+        """Return why resources may not leave their places now, by id, with a way on."""
+        return {}
 
     def health_of(self, resource_ids: Sequence[str]) -> Sequence[HealthNote]:
         """Return the notes on the health of resources, oldest first."""
@@ -96,6 +262,17 @@ class FeatureStore:
     def health_in(self, root_id: str) -> Sequence[HealthNote]:
         """Return the notes on the health of a tree's resources, oldest first."""
         return ()
+
+    def stack_facts(self, root_ids: Sequence[str], noted: Sequence[str]) -> Mapping[str, JsonMap]:
+        """Return further keys of root stacks, by id, for lists and details.
+
+        `noted` are those with `stack_rows`, which one statement finds for all features.
+        """
+        return {}
+
+    def resource_facts(self, resource_ids: Sequence[str]) -> Mapping[str, JsonMap]:
+        """Return further keys of resources, by id, for lists and details."""
+        return {}
 
     def gauges(self) -> Iterator[Gauge]:
         """Yield present numbers of its rows, for metrics."""
@@ -110,6 +287,26 @@ class FeatureStore:
         yield from ()
 
 
+def series_of(stores: Sequence[FeatureStore | type[FeatureStore]]) -> list[Series]:
+    """Return the migrations of some stores. Stores of a feature may share them."""
+    return [*dict.fromkeys(one.series for one in stores if one.series is not None)]
+
+
+def present(database: Database, kinds: Sequence[type[FeatureStore]]) -> list[type[FeatureStore]]:
+    """Return those of some stores whose tables the database has."""
+    names = database.tables()
+    return [kind for kind in kinds if all(model._meta.table_name in names for model in kind.tables)]
+
+
 def tables_of(stores: Sequence[FeatureStore]) -> tuple[HealthTable, ...]:
     """Return the health tables of some stores."""
     return tuple(one.health for one in stores if one.health is not None)
+
+
+def merged(found: Iterable[Mapping[str, JsonMap]]) -> dict[str, JsonMap]:
+    """Return the keys of several features, by the id of stack or resource."""
+    out: dict[str, JsonMap] = {}
+    for one in found:
+        for owner_id, keys in one.items():
+            out[owner_id] = {**out.get(owner_id, {}), **keys}
+    return out

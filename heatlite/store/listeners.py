@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from heatlite.core.actions.decisions import Decision
 from heatlite.core.status import ActionStatus
 from heatlite.store.records import ActionRecord, Announcement
 
@@ -25,6 +26,8 @@ class Listeners(Struct, frozen=True):
     """After a commit, for each move of an action in it."""
     action_moves: Moved
     """In the transaction that moves an action."""
+    decided: Callable[[Decision], None]
+    """In the transaction of a step of a decision. It raises the error that refuses the step."""
     work_due: Callable[[str], None]
     """After a commit, with the name of a feature whose work became due in it."""
     message_stored: Callable[[str], None]
@@ -39,5 +42,5 @@ def ignore(*_: object) -> None:
     """Do nothing with a call."""
 
 
-NO_LISTENERS = Listeners(ignore, ignore, ignore, ignore, ignore, ignore, ignore)
+NO_LISTENERS = Listeners(ignore, ignore, ignore, ignore, ignore, ignore, ignore, ignore)
 """The listeners of a store that has been opened and not been given any: for tools and tests."""

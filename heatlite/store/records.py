@@ -7,12 +7,24 @@ Rows never leave the store. Times are seconds since the epoch, UTC. To change a 
 from collections.abc import Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from heatlite.core.action_payloads import ActionData, ActionInputs, ActionOutputs
+from heatlite.core.actions.payloads import ActionData, ActionInputs, ActionOutputs
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.secret_fields import HidesSecrets
-from heatlite.core.status import ActionStatus, Cause, Control, Kind, LockLevel, Needs, Status, Verb, is_locked
+from heatlite.core.redaction.secret_fields import HidesSecrets
+from heatlite.core.status import (
+    LIVE_ACTIONS,
+    ActionStatus,
+    Cause,
+    Control,
+    Kind,
+    LockLevel,
+    Needs,
+    Status,
+    Verb,
+    is_locked,
+)
 
 REPORT_INTERVAL = 60
 """Seconds within which an engine is expected to report (Heat's default)."""
@@ -36,6 +48,33 @@ class ProtectionRecord(Struct, frozen=True, array_like=True):
     """The user whose request set it, directly or by its environment."""
     at: float
     reason: str | None = None
+
+
+class Restriction(Struct, frozen=True, omit_defaults=True):
+    """The part of a stack's definition that updates have left out.
+
+    It ends with an update of all that succeeds.
+    """
+
+    since: float
+    action_id: str
+    """Of the last update that has left something out."""
+    left_out: tuple[str, ...]
+    """Paths of resources, the outermost where all below is left out."""
+    reached: bool = False
+    """False until that update has succeeded: a rollback leads to `earlier`."""
+    earlier: "Restriction | None" = None
+    """The restriction of the definition that a rollback restores."""
+
+    @property
+    def settled(self) -> "Restriction":
+        """The restriction once its update has succeeded."""
+        return replace(self, reached=True, earlier=None)
+
+    @property
+    def without_update(self) -> "Restriction | None":
+        """The restriction once its update was rolled back."""
+        return self if self.reached else self.earlier
 
 
 class StackRecord(Struct, frozen=True):
@@ -83,6 +122,8 @@ class StackRecord(Struct, frozen=True):
     """True if the tree has hidden values; the content of the stack's rows is encrypted then."""
     protection: ProtectionRecord | None = None
     """Protection set on this stack. Nested stacks have their own."""
+    restricted: Restriction | None = None
+    """The part of its definition that updates have left out; roots only."""
 
     @property
     def timeout(self) -> int:
@@ -130,6 +171,7 @@ class StackSummary(Struct, frozen=True):
     tags: tuple[str, ...]
     lock_level: LockLevel | None
     protection: ProtectionRecord | None
+    restricted: Restriction | None
 
     @property
     def locked(self) -> bool:
@@ -157,20 +199,6 @@ class PreviousState(Struct, frozen=True, array_like=True):
     status: Status
     status_reason: str
     updated_at: float | None = None
-
-
-class StackHealth(Struct, frozen=True):
-    """Counts of a tree."""
-
-    unhealthy: int = 0
-    """Resources that are CHECK_FAILED, or that a health note says are unhealthy."""
-    unknown: int = 0
-    """Resources that the last check could not look at."""
-    suspected: int = 0
-    """Resources that a health note suspects."""
-    held: int = 0
-    """Health notes that are held back."""
-    scopes_suspended: int = 0
 
 
 class HealthNote(Struct, frozen=True):
@@ -314,7 +342,7 @@ class ActionRecord(Struct, frozen=True):
     retries: int = 0
     """Number of times it was requeued because of a conflict."""
     pending: int = 0
-    """Number of open dependencies; for a run of a playbook one more, for its node actions."""
+    """Number of open dependencies; for a run one more, for its own work."""
     failed_dependencies: int = 0
     zone: str | None = None
     """Zone of the workers that may claim it; None: any."""
@@ -337,6 +365,8 @@ class ActionRecord(Struct, frozen=True):
     """The parent action, which continues when this one has ended."""
     urgent: bool = False
     """True if the end wakes the parent at once, even if other children still run."""
+    request: JsonMap | None = None
+    """Of a scheduled action: the request to carry out at its time; None from then on."""
 
     @property
     def name(self) -> str:
@@ -351,8 +381,14 @@ class ActionRecord(Struct, frozen=True):
 
     @property
     def was_claimed(self) -> bool:
-        """True if a worker has ever claimed it. No worker claims a run of a playbook."""
-        return self.started_at is not None and self.verb is not Verb.PLAYBOOK
+        """True if a worker has ever claimed it. No worker claims a run."""
+        return self.started_at is not None and self.verb is not Verb.RUN
+
+    @property
+    def is_baking(self) -> bool:
+        """True if it waits before its clean-up, and may be taken back."""
+        guard, is_back = self.data.guard, self.data.rolled_back_after is not None
+        return guard is not None and guard.ended is None and not is_back and self.status in LIVE_ACTIONS
 
     @property
     def kind(self) -> Kind:
@@ -514,7 +550,7 @@ class ServiceRecord(Struct, frozen=True):
 
 
 class AccessKeyRecord(HidesSecrets, frozen=True):
-    """A user's key for the query API."""
+    """A user's key for signed requests."""
 
     secret_fields = frozenset({"secret"})
 

@@ -7,12 +7,12 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from heatlite.core.errors import Problem, StackValidationFailed
+from heatlite.core.errors import Problem
 from heatlite.core.json import Json, JsonMap, as_map, overlaid
-from heatlite.core.masking import MASK
-from heatlite.template.expression import raise_together
+from heatlite.core.redaction.masking import MASK
+from heatlite.core.status import MAX_REASON
 from heatlite.template.globs import blocks_for, fault_of_globs
-from heatlite.template.parameters.parameters import ParameterSchema
+from heatlite.template.ignored import IGNORE_DRIFT, entry_faults
 from heatlite.template.replacement import Replacement, faults
 from heatlite.template.source.loader import Source, load_mapping
 from heatlite.template.source.problems import MAX_HINTS, nearest, raise_first
@@ -26,12 +26,12 @@ SECTIONS: Final = (
     "event_sinks",
     "encrypted_param_names",
 )
+_supplied: set[str] = set()
+"""Sections of features, see `add_sections`."""
 HOOKS: Final = tuple(f"{moment}-{verb}" for moment in ("pre", "post") for verb in ("create", "update", "delete"))
 RESTRICTED_ACTIONS: Final = ("update", "replace")
 LIFECYCLE_HOOK: Final = "lifecycle_hook"
 PROTECT: Final = "protect"
-MAX_REASON: Final = 255
-"""Characters of the reason for a protection."""
 MAX_HOOK: Final = 2**31
 """Seconds."""
 STRATEGIES: Final = ("overwrite", "merge", "deep_merge")
@@ -53,6 +53,8 @@ class Environment(Struct, frozen=True):
     encrypted_param_names: Sequence[str] = ()
     merge_strategies: Mapping[str, str] = {}
     """Counts only while files are merged; never stored."""
+    supplied: Mapping[str, JsonMap] = {}
+    """Contents of the sections of features, see `add_sections`. Counts only in a request; never stored."""
     without: frozenset[str] = frozenset()
     """Disabled entries of the installation's registry, never stored.
     They are the templates around this one."""
@@ -81,13 +83,14 @@ class Environment(Struct, frozen=True):
         data: JsonMap = {}
         for section, content in source.data.items():
             form = list if section in ("event_sinks", "encrypted_param_names") else dict
-            if section in SECTIONS and isinstance(content, form):
+            known = section in SECTIONS or section in _supplied
+            if known and isinstance(content, form):
                 data[section] = content
                 continue
             text, hint = f'environment section "{section}" must be a {"list" if form is list else "map"}', ""
-            if section not in SECTIONS:
+            if not known:
                 text = f'environment has wrong section "{section}"'
-                hint = nearest(section, SECTIONS) if len(problems) < MAX_HINTS else ""
+                hint = nearest(section, (*SECTIONS, *sorted(_supplied))) if len(problems) < MAX_HINTS else ""
             elif content is None:
                 text, hint = f'environment has empty section "{section}"', f"Leave it out, or write {section}: {form()}"
             problems.append(_wrong(text, (section,), name, hint))
@@ -111,6 +114,7 @@ class Environment(Struct, frozen=True):
             event_sinks=tuple(sinks),
             encrypted_param_names=tuple(map(str, names)),
             merge_strategies=strategies,
+            supplied={name: _section(data, name) for name in _supplied if name in data},
         ), problems
 
     def to_dict(self, hidden: Iterable[str] | None = None) -> JsonMap:
@@ -133,6 +137,11 @@ class Environment(Struct, frozen=True):
             "encrypted_param_names": list(self.encrypted_param_names),
         }
 
+    @property
+    def supplied_names(self) -> frozenset[str]:
+        """The names of the parameters that features give values to."""
+        return frozenset(name for section in self.supplied.values() for name in section)
+
     def hooks(self, resource_name: str) -> frozenset[str]:
         """Return the breakpoints of a resource (``pre-create`` …), by name or pattern."""
         return self._listed(resource_name, "hooks")
@@ -140,7 +149,7 @@ class Environment(Struct, frozen=True):
     def lifecycle_timeout(self, resource_name: str) -> float | None:
         """Return the seconds that an update waits before deletion; None: no wait."""
         timeout = None
-        for block in self._blocks(resource_name):
+        for block in self.blocks(resource_name):
             hook = block.get(LIFECYCLE_HOOK)
             if isinstance(hook, Mapping):
                 timeout = hook["timeout"]
@@ -153,7 +162,7 @@ class Environment(Struct, frozen=True):
     def protection(self, resource_name: str) -> str | None:
         """Return why a resource is to be protected once made; None: it is not."""
         found: str | None = None
-        for block in self._blocks(resource_name):
+        for block in self.blocks(resource_name):
             rule = block.get(PROTECT)
             if isinstance(rule, Mapping):
                 found = str(rule.get("reason") or found or "the environment says so")
@@ -167,9 +176,7 @@ class Environment(Struct, frozen=True):
     def replacement(self, resource_name: str) -> Replacement:
         """Return the replacement of a resource whose update_policy has none."""
         found = Replacement()
-        if "resources" not in self.resource_registry:
-            return found
-        for block in self._blocks(resource_name):
+        for block in self.blocks(resource_name):
             if "replacement" in block:
                 found = found.refined(block["replacement"])
         return found
@@ -177,11 +184,11 @@ class Environment(Struct, frozen=True):
     def _listed(self, resource_name: str, key: str) -> frozenset[str]:
         if "resources" not in self.resource_registry:
             return frozenset()
-        blocks = self._blocks(resource_name)
+        blocks = self.blocks(resource_name)
         contents = [block[key] for block in blocks if block.get(key) is not None]
         return frozenset([str(one) for found in contents for one in (found if isinstance(found, list) else [found])])
 
-    def _blocks(self, resource_name: str) -> list[Mapping[str, Json]]:
+    def blocks(self, resource_name: str) -> list[Mapping[str, Json]]:
         """Return the blocks of ``resources`` for a name; as in Heat, its own is last."""
         blocks = self.resource_registry.get("resources")
         if not blocks or not isinstance(blocks, Mapping):
@@ -212,10 +219,10 @@ class Environment(Struct, frozen=True):
 
     def _blocks_within(self, resource_name: str) -> JsonMap:
         blocks: JsonMap = {}
-        for block in self._blocks(resource_name):
+        for block in self.blocks(resource_name):
             for name, content in block.items():
-                if name == "replacement":
-                    blocks["*"] = overlaid(blocks.get("*", {}), {"replacement": content})
+                if name in ("replacement", IGNORE_DRIFT):
+                    blocks["*"] = overlaid(blocks.get("*", {}), {name: content})
                 elif name not in (LIFECYCLE_HOOK, PROTECT) and isinstance(content, Mapping):
                     blocks[name] = overlaid(blocks.get(name, {}), content)
         return blocks
@@ -364,6 +371,14 @@ class _Table:
                 yield (target[:-1] + type_name[len(key) - 1 :] if target.endswith("*") else target), key
 
 
+def add_sections(names: Iterable[str]) -> None:
+    """Make sections known by which features give values to parameters.
+
+    Each is a map whose keys are names of parameters.
+    """
+    _supplied.update(names)
+
+
 def merged_registry(*registries: Mapping[str, Json]) -> JsonMap:
     """Merge registries, later ones on top.
 
@@ -481,6 +496,9 @@ def _content_problems(key: str, content: Json, here: tuple[str | int, ...], sour
         together = Replacement().refined(content).fault()
         if together is not None:
             yield _wrong(together, here, source)
+    elif key == IGNORE_DRIFT:
+        for fault in entry_faults(content):
+            yield _wrong(fault.text, (*here, *fault.path), source, fault.hint)
     elif key == PROTECT:
         yield from _protect_problems(content, here, source)
     elif key == LIFECYCLE_HOOK:
@@ -515,85 +533,3 @@ def _hook_problems(hook: Json, path: tuple[str | int, ...], source: str) -> Iter
     timeout = hook.get("timeout")
     if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not 0 < timeout < MAX_HOOK:
         yield _wrong(f"{form}, more than 0 and less than {MAX_HOOK}", path, source, example)
-
-
-# -- merging ---------------------------------------------------------------------------------------
-
-
-def merge(files: Sequence[Environment], schemas: Mapping[str, ParameterSchema]) -> Environment:
-    """Merge environment files, later ones on top.
-
-    The first file that sets a parameter, not to null, defines its merge strategy, by default overwriting. Once a file
-    has set parameters, nulls and parameters unknown to the template are dropped from later ones, as Heat does. Raises
-    StackValidationFailed with all places where strategies contradict each other or do not fit the type.
-    """
-    parameters: JsonMap = {}
-    defaults: JsonMap = {}
-    sinks: list[Json] = []
-    encrypted: list[str] = []
-    fixed: dict[str, str] = {}
-    errors: list[StackValidationFailed] = []
-    for environment in files:
-        known = schemas if parameters else environment.parameters
-        given = {name: value for name, value in environment.parameters.items() if name in known}
-        for merged, values in ((parameters, given), (defaults, environment.parameter_defaults)):
-            for name, value in (_set(values) if merged else values).items():
-                try:
-                    strategy = "overwrite" if value is None else _strategy(name, environment.merge_strategies, fixed)
-                    merged[name] = _merged(name, merged.get(name), value, strategy, schemas.get(name))
-                except StackValidationFailed as error:
-                    errors.append(error.with_traceback(None))
-        sinks.extend(environment.event_sinks)
-        encrypted.extend(environment.encrypted_param_names)
-    raise_together(errors)
-    registry = merged_registry(*(environment.resource_registry for environment in files))
-    return Environment(parameters, defaults, registry, tuple(sinks), tuple(encrypted))
-
-
-def _strategy(name: str, stated: Mapping[str, str], fixed: dict[str, str]) -> str:
-    own = stated.get(name)
-    if name not in fixed:
-        fixed[name] = own or stated.get("default") or "overwrite"
-    elif own and own != fixed[name]:
-        text = f"Conflicting merge strategy '{own}' for parameter '{name}': an earlier file says '{fixed[name]}'."
-        raise StackValidationFailed(
-            text, problems=(Problem(("parameter_merge_strategies", name), text, source="environment"),)
-        )
-    return fixed[name]
-
-
-def _merged(name: str, old: Json, new: Json, strategy: str, schema: ParameterSchema | None) -> Json:
-    if old is None or new is None or strategy == "overwrite" or schema is None:
-        return new
-    if schema.type == "json":
-        old, new = (schema.examine(value, constrained=False)[0] for value in (old, new))  # may be JSON text
-        return _deep(old, new) if strategy == "deep_merge" else _shallow(old, new)
-    if schema.type == "comma_delimited_list":
-        if isinstance(old, list) and isinstance(new, list):
-            return [*old, *new]
-        texts = (",".join(map(str, value)) if isinstance(value, list) else str(value) for value in (old, new))
-        return ",".join(filter(None, texts))
-    if schema.type == "string" and isinstance(old, str) and isinstance(new, str):
-        return old + new
-    text = f"The merge strategy '{strategy}' does not fit the parameter '{name}' of type {schema.type}."
-    raise StackValidationFailed(
-        text, problems=(Problem(("parameter_merge_strategies", name), text, source="environment"),)
-    )
-
-
-def _set(new: Mapping[str, Json]) -> JsonMap:
-    return {key: value for key, value in new.items() if value is not None}
-
-
-def _shallow(old: Json, new: Json) -> Json:
-    return {**old, **_set(new)} if isinstance(old, Mapping) and isinstance(new, Mapping) else new
-
-
-def _deep(old: Json, new: Json) -> Json:
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        return {**old, **{key: _deep(old.get(key), value) for key, value in _set(new).items()}}
-    if isinstance(old, list) and isinstance(new, list):
-        return [*old, *new]
-    if isinstance(old, str) and isinstance(new, str):
-        return old + new
-    return new

@@ -182,7 +182,10 @@ def walk(value: object) -> Iterator[Expression]:
 
 
 def requires(value: object) -> Iterator[str]:
-    """Names of the resources that `value` refers to."""
+    """Names of the resources that `value` refers to.
+
+    The graph is made of `ResourceDefinition.requires`.
+    """
     for expression in walk(value):
         yield from expression.refers()
 

@@ -49,6 +49,7 @@ class Provider:
 
     any_attribute = False
     snapshot_on_delete = False
+    makes_stack = True
     after: frozenset[str] = frozenset()
 
     def __init__(self, name: str, template: Template, defaults: Mapping[str, Json]) -> None:

@@ -59,6 +59,10 @@ class ResourceTypeView(Protocol):
         """True if ``deletion_policy: Snapshot`` is possible."""
 
     @property
+    def makes_stack(self) -> bool:
+        """True if its object is a nested stack."""
+
+    @property
     def after(self) -> frozenset[str]:
         """Types that a resource of this one may implicitly depend on."""
 
@@ -109,6 +113,8 @@ class Installation(Struct, frozen=True):
     """Cloud of the resources, "" for none; None: unknown, without a server."""
     max_nested_stack_depth: int = 5
     """Levels of nested stacks below the first."""
+    features_off: tuple[str, ...] = ()
+    """Installed features that are off, whose types are unknown."""
 
 
 class Unavailable(Struct, frozen=True):

@@ -11,7 +11,7 @@ from contextlib import suppress
 from multiprocessing.connection import Client, Connection, Listener
 from typing import Any
 
-from heatlite import preflight, wiring
+from heatlite import wiring
 from heatlite.__main__ import main
 from heatlite.clients.cloud import CloudError, NoService
 from heatlite.clients.clouds import Clouds
@@ -19,8 +19,9 @@ from heatlite.core.clock import Clock
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.config import SIMULATED
 from heatlite.core.json import Json
-from heatlite.features.simulator.services import simulate
+from heatlite.features.simulator.services.registry import simulate
 from heatlite.features.simulator.simulation import Scenario
+from heatlite.serving import preflight
 
 KEY = b"shared"
 SERVER = "compute.server"
@@ -113,7 +114,7 @@ class RemoteProvider:
     def begin(self) -> None:
         pass
 
-    def clouds(self, clock: Clock, _: object) -> Clouds:
+    def clouds(self, clock: Clock, *_: object) -> Clouds:
         return Clouds(SIMULATED, clock.now, RemoteCloud)
 
 

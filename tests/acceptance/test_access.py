@@ -18,7 +18,7 @@ from tests.acceptance.processes import START_SECONDS, TEMPLATES, CommandLine, Op
 from tests.acceptance.terminals import on_terminal
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.slow
 
 HELLO = str(TEMPLATES / "hello.yaml")
 PASSWORD = "söme: p'assword"
@@ -139,7 +139,7 @@ def test_a_name_and_a_password(start: Callable[[str], Server], tmp_path: Path) -
     assert listed_by_the_sdk(tmp_path, **proof) == "[]\n"
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_token(start: Callable[[str], Server], tmp_path: Path) -> None:
     given = heatlite(tmp_path, "user", "token", "ci", "--project", "demo", "--expires", "+1d")
     assert given.returncode == 0, given.stderr
@@ -181,7 +181,7 @@ outputs: {o: {value: {get_attr: [beside, outputs, o]}}}
 """
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_stack_beside_its_own(tmp_path: Path) -> None:
     """The server has to let itself in."""
     token = heatlite(tmp_path, "user", "token", "ci", "--project", "demo").stdout.strip()
@@ -212,7 +212,7 @@ def test_a_server_without_its_files_says_what_is_missing(tmp_path: Path) -> None
     assert done.stderr.startswith(f"heatlite: The list of tokens ({tmp_path}/.config/heatlite/tokens.toml) cannot be")
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_guessing_leaves_the_server_to_others(start: Callable[[str], Server], tmp_path: Path) -> None:
     """Wrong logins with new names and forged addresses, more than threads."""
     need("bcrypt", "bcrypt")

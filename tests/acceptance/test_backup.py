@@ -36,7 +36,7 @@ def outputs(server: Server, path: str) -> list[object]:
     ]
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_backup_under_a_stream_of_creates_is_restored(
     heatlite: CommandLine, serve: Callable[[], Server], tmp_path: Path
 ) -> None:
@@ -93,7 +93,7 @@ def test_a_backup_under_a_stream_of_creates_is_restored(
     assert heatlite("fsck", "--database", database).code == 0
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_server_without_its_key_file_does_not_start_and_makes_no_other(
     heatlite: CommandLine, serve: Callable[[], Server]
 ) -> None:
@@ -113,6 +113,7 @@ def test_a_server_without_its_key_file_does_not_start_and_makes_no_other(
     assert outputs(serve(), path)[0] == "sesame"
 
 
+@pytest.mark.slow
 def test_a_missing_folder_is_a_wrong_command_line(heatlite: CommandLine, tmp_path: Path) -> None:
     told = heatlite("db", "backup", "nowhere/copy", "--database", sqlite(tmp_path))
     assert (told.code, told.err) == (2, "heatlite: There is no folder nowhere. Create it, or choose another one.\n")
@@ -127,6 +128,7 @@ def open_files(process: int) -> str:
     return " ".join(paths)
 
 
+@pytest.mark.slow
 def test_a_backup_that_is_ended_leaves_no_file(tmp_path: Path) -> None:
     url = sqlite(tmp_path)
     out = tmp_path / "out"

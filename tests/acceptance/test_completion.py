@@ -90,8 +90,7 @@ def shell(request: pytest.FixtureRequest, environ: Mapping[str, str]) -> Iterato
         yield shell
 
 
-@pytest.mark.full
-@pytest.mark.share(1, whole=1)
+@pytest.mark.slow
 def test_bash_and_zsh(shell: Shell) -> None:
     clear = "\x15"  # Ctrl-U
     shell.type("heatlite unl\t", r"heatlite unlock ")
@@ -106,7 +105,7 @@ def test_bash_and_zsh(shell: Shell) -> None:
     shell.type(f"{clear}heatlite up templates/hel\t", r"templates/hello\.yaml ")
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_fish(environ: Mapping[str, str]) -> None:
     program = shutil.which("fish")
     if program is None:

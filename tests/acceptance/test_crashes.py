@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.processes import Server
+from tests.tables import sampled
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.slow
 
 FILES = 12
 TEMPLATE = {
@@ -55,8 +56,7 @@ def check_removed(server: Server, path: str) -> None:
     assert made(server.home / "files") == []
 
 
-@pytest.mark.share(4)
-@pytest.mark.parametrize("after", [0, 2, 5, 9])
+@pytest.mark.parametrize("after", sampled([0, 2, 5, 9], 2, pytest.mark.thorough))
 def test_everything_is_killed(serve: Callable[[], Server], tmp_path: Path, after: int) -> None:
     """After so many files."""
     server = serve()
@@ -82,7 +82,7 @@ def test_the_worker_is_killed(serve: Callable[[], Server], tmp_path: Path) -> No
     server.stop()
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_killed_while_it_deletes(serve: Callable[[], Server], tmp_path: Path) -> None:
     server = serve()
     path = server.create("crash", TEMPLATE)

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-from heatlite.core.config import OTHER_VARIABLES, Settings
+from heatlite.core.config import OTHER_VARIABLES, Settings, all_values
+from heatlite.feature import installed
 
 from .processes import ROOT
 
@@ -56,6 +57,7 @@ def test_systemd_knows_every_line_of_the_units(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_kustomize_makes_the_manifests() -> None:
     made = accepted(needs("kubectl"), "kustomize", DEPLOY / "kubernetes")
     kinds = sorted(one["kind"] for one in yaml.safe_load_all(made))
@@ -82,7 +84,7 @@ def test_names_in_the_compose_file_are_there() -> None:
 
 
 def test_their_variables_are_settings() -> None:
-    known = {f"HEATLITE_{name.upper()}" for name in Settings.__struct_fields__} | set(OTHER_VARIABLES)
+    known = {f"HEATLITE_{name.upper()}" for name in all_values(Settings(database=""), installed)} | set(OTHER_VARIABLES)
     texts = [path.read_text() for path in DEPLOY.rglob("*") if path.is_file()]
     assert {name for text in texts for name in re.findall(r"HEATLITE_[A-Z_]+", text)} <= known
 

@@ -8,7 +8,7 @@ import pytest
 from tests.acceptance.conftest import need
 from tests.acceptance.processes import OpenStack, Server
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.slow
 
 TEMPLATE = """\
 heat_template_version: 2018-08-31

@@ -7,6 +7,7 @@ import pytest
 
 from tests.acceptance.processes import Server
 from tests.acceptance.raw_http import connect, read_replies, request, send
+from tests.tables import sampled
 
 LINE = re.compile(r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4}\] \[\d+\] \[[A-Z]+\] ")
 """Begin of each line."""
@@ -72,8 +73,7 @@ def reasons(text: str) -> list[tuple[str, str, object]]:
     ]
 
 
-@pytest.mark.parametrize("line_break", BREAKS)
-@pytest.mark.share(11, whole=3)
+@pytest.mark.parametrize("line_break", sampled(BREAKS, 3, pytest.mark.thorough))
 def test_no_text_of_a_request_becomes_a_line(server: Server, line_break: str) -> None:
     begin = len(server.log.read_text().splitlines())
     text = f"x{line_break}{FORGED}"

@@ -15,6 +15,7 @@ import pytest
 from tests.acceptance.attacks import BODIES, CHUNKS, HEADS, Outcome, frames
 from tests.acceptance.processes import Server
 from tests.acceptance.raw_http import Reply, connect, read_replies, read_reply, request, send
+from tests.tables import few
 
 NUMBERS = itertools.count(1)
 USES = ("the first of a connection", "after an answer", "behind a request", "in pieces")
@@ -108,22 +109,19 @@ def check(server: Server, of: Callable[[str], bytes], outcome: Outcome, where: s
             assert not (replies and is_answer(replies[0], "after")), said
 
 
-@pytest.mark.share(6, whole=1)
-@pytest.mark.parametrize("attack", HEADS)
+@pytest.mark.parametrize("attack", few(HEADS))
 def test_heads(server: Server, attack: str) -> None:
     outcome, change = HEADS[attack]
     for body in frames(""):
         check(server, lambda mark, body=body: change(frames(mark)[body]), outcome, body)  # type: ignore[misc]
 
 
-@pytest.mark.share(6, whole=1)
 @pytest.mark.parametrize("attack", BODIES)
 def test_bodies(server: Server, attack: str) -> None:
     outcome, of = BODIES[attack]
     check(server, of, outcome, attack)
 
 
-@pytest.mark.share(6, whole=1)
 @pytest.mark.parametrize("attack", CHUNKS)
 def test_chunks(server: Server, attack: str) -> None:
     outcome, of = CHUNKS[attack]

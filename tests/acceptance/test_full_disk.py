@@ -13,7 +13,7 @@ from tests.acceptance.processes import Server
 from tests.acceptance.trouble import check_unavailable, check_well, picture, under_way, writes
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_disk_is_full(serve: Callable[[], Server]) -> None:
     """No file of the server may grow, which SQLite cannot tell from a full disk."""
     server = serve()
@@ -30,7 +30,7 @@ def test_the_disk_is_full(serve: Callable[[], Server]) -> None:
     check_well(server, path, slow)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_file_system_is_read_only(tmp_path: Path) -> None:
     """Reads go on. A change names the file and the cause, as on a full one."""
     program = f"{sys.executable} -m heatlite"

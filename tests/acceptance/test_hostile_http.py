@@ -232,6 +232,7 @@ def many_files() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("many_files")
 def test_who_has_been_answered_and_stays_stops_nobody(server: Server) -> None:
     """More connections than the server keeps: the oldest have to go."""

@@ -3,23 +3,27 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from heatlite import preflight, wiring
-from heatlite.core.bulkhead import MustWait, waits
+from heatlite import wiring
 from heatlite.core.config import Auth, BadSetting, Settings
+from heatlite.core.runtime.bulkhead import MustWait, waits
 from heatlite.engine.admission.caller_context import restore_context
+from heatlite.serving import preflight
 from tests.acceptance.conftest import need
 from tests.acceptance.keystone import Account, Keystone
 from tests.acceptance.processes import START_SECONDS, TEMPLATES, OpenStack, Server
 from tests.api.conftest import Heat, template, value
+from tests.tables import sampled
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.slow
 
 if find_spec("keystonemiddleware") is None or find_spec("oslo_policy") is None:
     pytest.skip("keystonemiddleware or oslo.policy is not installed (extra `keystone`)", allow_module_level=True)
@@ -120,9 +124,8 @@ def test_a_token_that_expires_is_401_although_it_was_seen(serve: Serve, keystone
     as_(server, keystone.issue("mia", "demo", lifetime=-1)).call("GET", "/stacks", code=401)
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize("known", [False, True])
-@pytest.mark.parametrize("trouble", ["error", "garbage", "text", "list", "hangs"])
+@pytest.mark.parametrize("trouble", sampled(["error", "garbage", "text", "list", "hangs"], 4, pytest.mark.thorough))
 def test_a_keystone_out_of_order_is_503_and_nothing_is_lost(
     serve: Serve, keystone: Keystone, trouble: str, known: bool
 ) -> None:
@@ -154,6 +157,24 @@ def test_the_event_loop_asks_keystone_nothing(serve: Serve, keystone: Keystone) 
             with pytest.raises(MustWait):
                 mia.call("GET", "/stacks", headers=other)
     assert keystone.asked.total() == asked
+
+
+def test_a_token_from_the_cache_is_not_confirmed_anew(
+    serve: Serve, keystone: Keystone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the event loop would trust a cache that is about to lose the token."""
+    now = [1000.0]
+    held = SimpleNamespace(monotonic=lambda: now[0], time=time.time)
+    monkeypatch.setattr("heatlite.api.access.keystone.time", held)
+    server, token = serve(keystone.url, {"token_cache_time": "100"}), keystone.issue("mia", "demo")
+    mia = as_(server, token)
+    mia.get("/stacks")
+    for seconds, must_wait in ((89, False), (95, True), (150, True)):
+        now[0] = 1000.0 + seconds
+        with waits(allowed=False), pytest.raises(MustWait) if must_wait else nullcontext():
+            mia.get("/stacks")
+        if seconds < 100:
+            mia.get("/stacks")
 
 
 def test_a_keystone_that_hangs_leaves_threads_to_others(serve: Serve, keystone: Keystone) -> None:
@@ -287,7 +308,7 @@ class TestPolicyFile:
 # -- the real client ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_openstack_with_a_password(
     keystone: Keystone, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

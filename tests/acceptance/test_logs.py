@@ -12,7 +12,7 @@ import pytest
 from tests.acceptance.processes import START_SECONDS, Server
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.slow
 
 FILE: dict[str, object] = {"type": "Example::Local::File"}
 """A type of another package that logs with its own logger."""
@@ -261,7 +261,7 @@ def test_a_failure_has_its_traceback_in_one_line(server: Server) -> None:
     assert line["exception"].endswith("\nValueError: Example file failed a")
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_text_shows_the_same_ids(start: Callable[..., Server]) -> None:
     server = start()
     path, request_id = create(server, "one", a=FILE)

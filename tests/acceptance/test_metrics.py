@@ -31,7 +31,7 @@ def shown(server: Server) -> dict[str, float]:
     return sums
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_server_shows_what_it_did(server: Server) -> None:
     begun = time.time()
     assert server.settled(server.create("s", TEMPLATE)) == "CREATE_COMPLETE"

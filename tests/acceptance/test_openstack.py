@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.processes import TEMPLATES, OpenStack, Server
+from tests.tables import sampled
 from tests.waiting import eventually
 
 STORY = str(TEMPLATES / "maintenance-story.yaml")
@@ -97,12 +98,12 @@ def words(line: str) -> list[str]:
     return [word.format(story=STORY) for word in line.split()]
 
 
-@pytest.mark.parametrize("line", READS)
+@pytest.mark.parametrize("line", sampled(READS, 11, pytest.mark.thorough))
 def test_reads(openstack: OpenStack, story: str, line: str) -> None:
     assert READS[line] in openstack.ok(*words(line)).out
 
 
-@pytest.mark.parametrize("line", REFUSED)
+@pytest.mark.parametrize("line", sampled(REFUSED, 4, pytest.mark.thorough))
 def test_refusals_say_why(openstack: OpenStack, story: str, line: str) -> None:
     done = openstack(*words(line))
     assert done.code != 0
@@ -335,6 +336,7 @@ def test_failures_are_listed(openstack: OpenStack, server: Server, tmp_path: Pat
     openstack.ok("stack", "delete", "--yes", "boom")
 
 
+@pytest.mark.corpus
 @pytest.mark.parametrize(
     ("template", "given", "outputs"),
     [

@@ -88,7 +88,7 @@ def refusals(server: Server) -> float:
     return sum(sample.value for sample in found if sample.name.endswith("_count"))
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_writes_wait_in_a_bounded_line(small: Server, elsewhere: Elsewhere) -> None:
     """While a write is held, health checks, reads, locks and cancels go on."""
     path = small.create("s", TEMPLATE)

@@ -33,7 +33,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_wheel_has_what_runs(checkout: Path, tmp_path: Path) -> None:
     wheel = built(checkout, tmp_path, "wheel")
     with zipfile.ZipFile(wheel) as archive:
@@ -61,7 +61,7 @@ def test_the_wheel_has_what_runs(checkout: Path, tmp_path: Path) -> None:
     assert (tmp_path / "hello.yaml").read_text() == (ROOT / "templates" / "hello.yaml").read_text()
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_sdist_has_what_packagers_need(checkout: Path, tmp_path: Path) -> None:
     with tarfile.open(built(checkout, tmp_path, "sdist")) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
@@ -73,7 +73,7 @@ def test_the_sdist_has_what_packagers_need(checkout: Path, tmp_path: Path) -> No
     assert wanted <= names
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize(("setting", "library"), [("ui", "jinja2"), ("metrics", "prometheus_client")])
 def test_a_missing_library_of_the_server_is_one_line(setting: str, library: str, tmp_path: Path) -> None:
     code = f"import sys; sys.modules['{library}'] = None; from heatlite.__main__ import main; sys.exit(main(['serve']))"
@@ -83,7 +83,7 @@ def test_a_missing_library_of_the_server_is_one_line(setting: str, library: str,
     assert f"The setting {setting} needs {library}, which is not installed: " in ran.stderr
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_agent_is_one_program(checkout: Path, tmp_path: Path) -> None:
     wheel = built(checkout / "packaging" / "agent", tmp_path, "wheel")
     with zipfile.ZipFile(wheel) as archive:

@@ -26,7 +26,7 @@ def values(text: str) -> list[str]:
     return sorted(text.split("\n")[:-1])
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_up_tells_of_every_resource(heatlite: CommandLine, tmp_path: Path) -> None:
     lines = [f"  r{n}: {{type: OS::Heat::RandomString, depends_on: [{f'r{n - 1}' if n else ''}]}}" for n in range(10)]
     (tmp_path / "ten.yaml").write_text("\n".join(["heat_template_version: 2018-08-31", "resources:", *lines]))
@@ -35,7 +35,7 @@ def test_up_tells_of_every_resource(heatlite: CommandLine, tmp_path: Path) -> No
     assert done.out.count("CREATE_COMPLETE  state changed") == 10
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_story_with_a_server(heatlite: CommandLine, serve: Callable[[], Server]) -> None:
     """Commands find the server that works on their database."""
     server = serve()
@@ -76,7 +76,7 @@ def test_the_story_with_a_server(heatlite: CommandLine, serve: Callable[[], Serv
     )
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_up_uses_a_server_that_starts_meanwhile(
     heatlite: CommandLine, serve: Callable[[], Server], tmp_path: Path
 ) -> None:
@@ -102,7 +102,7 @@ def opened_files(pid: int) -> Iterator[Path]:
             yield descriptor.readlink()
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_failures(heatlite: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "boom.yaml").write_text(
         "heat_template_version: 2018-08-31\n"
@@ -122,7 +122,7 @@ def test_failures(heatlite: CommandLine, tmp_path: Path) -> None:
     assert heatlite("nothing").code == 2
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_validate_tells_every_problem(heatlite: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text(
         "heat_template_version: 2018-08-31\n"
@@ -142,7 +142,7 @@ def test_validate_tells_every_problem(heatlite: CommandLine, tmp_path: Path) -> 
     assert heatlite("validate", HELLO).code == 0
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_openstack_after_env_and_clouds(heatlite: CommandLine, server: Server, tmp_path: Path) -> None:
     """With a stale openrc about, which would break it."""
     need("openstackclient", "python-openstackclient")
@@ -166,14 +166,14 @@ def test_openstack_after_env_and_clouds(heatlite: CommandLine, server: Server, t
         assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done.stdout + done.stderr
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_env_names_the_server_that_runs(heatlite: CommandLine, serve: Callable[[], Server]) -> None:
     server = serve()
     database = f"sqlite:///{server.home / 'heatlite.db'}"
     assert f"export OS_ENDPOINT={server.url}/v1/default\n" in heatlite("env", "--database", database).out
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_second_server_is_refused(heatlite: CommandLine, serve: Callable[[], Server]) -> None:
     server = serve()
     database = f"sqlite:///{server.home / 'heatlite.db'}"
@@ -189,7 +189,7 @@ def test_a_second_server_is_refused(heatlite: CommandLine, serve: Callable[[], S
     )
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("host", ["0.0.0.0", "example.org"])
 def test_only_this_machine_may_connect(heatlite: CommandLine, host: str) -> None:
     done = heatlite("serve", "--host", host)
@@ -197,7 +197,7 @@ def test_only_this_machine_may_connect(heatlite: CommandLine, host: str) -> None
     assert done.err.startswith(f"heatlite: Refusing to listen on {host}: ")
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_any_free_port(heatlite: CommandLine, tmp_path: Path) -> None:
     """The others find it by the database."""
     with heatlite.start("serve", "--port", "0") as process:
@@ -212,7 +212,7 @@ def test_any_free_port(heatlite: CommandLine, tmp_path: Path) -> None:
     assert "heatlite 0.1.0 at http://127.0.0.1:" in log
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_sigterm_in_the_middle_of_a_create(serve: Callable[[], Server]) -> None:
     """The server leaves at once, and the next one goes on where it was."""
     first = serve()
@@ -238,6 +238,7 @@ outputs: {arrow: {value: "\u2192"}}
 """
 
 
+@pytest.mark.slow
 def test_output_that_cannot_be_written(heatlite: CommandLine, tmp_path: Path) -> None:
     """A terminal without UTF-8, a full disk, and a reader that has enough."""
     (tmp_path / "arrow.yaml").write_text(ARROW)

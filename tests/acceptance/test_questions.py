@@ -41,7 +41,7 @@ def piped(*words: str, **variables: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_each_question_on_a_terminal(home: Path) -> None:
     """It is asked, "n" does nothing, a pipe is refused, and "y" does it."""
     web, backup = str(home / "web.yaml"), str(home / "backup.db")
@@ -66,7 +66,7 @@ def test_each_question_on_a_terminal(home: Path) -> None:
     assert on_terminal(200, "ls")[1].startswith("No stacks in project default")
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_yes_asks_nothing(home: Path) -> None:
     code, shown = on_terminal(200, "up", "-y", str(home / "web.yaml"))
     assert code == 0 and "[y/N]" not in shown and "Plan:" not in shown
@@ -76,7 +76,7 @@ def test_yes_asks_nothing(home: Path) -> None:
     assert code == 0 and "web: DELETE_COMPLETE in " in out
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_an_action_is_taken_from_its_worker_with_consent(home: Path, serve: Callable[..., Server]) -> None:
     endpoint = {"HEATLITE_ENDPOINT": serve().url}
     waiting = "{w: {type: OS::Heat::TestResource, properties: {wait_secs: 600}}}"
@@ -92,7 +92,7 @@ def test_an_action_is_taken_from_its_worker_with_consent(home: Path, serve: Call
     assert code == 0 and "CANCELLED" in shown, shown
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_retry_that_succeeds_is_told_to_programs(home: Path) -> None:
     (home / "net.yaml").write_text("{heat_template_version: 2021-04-16, resources: {net: {type: OS::Neutron::Net}}}")
     (home / "faults.yaml").write_text("faults: [{verb: network.create_network, raises: refused}]")
@@ -107,7 +107,7 @@ def test_a_retry_that_succeeds_is_told_to_programs(home: Path) -> None:
     assert (result["type"], result["stack_status"], result["counts"]) == ("result", "CREATE_COMPLETE", {"created": 1})
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_summary_counts_its_own_operation_only(home: Path) -> None:
     for words in (["up", "-y", str(home / "web.yaml")], ["group", "resize", "web", "g", "1"]):
         assert piped(*words)[0] == 0

@@ -14,7 +14,7 @@ from benchmarks.ports import free_port
 from tests.acceptance.processes import START_SECONDS, Server
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.slow
 
 CHILD = """
 heat_template_version: 2021-04-16
@@ -383,7 +383,7 @@ def test_a_stack_of_somebody_else_can_be_used(near: Server, far: Server) -> None
     assert far.stack(theirs)["stack_status"] == "CHECK_COMPLETE"
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_crash_between_the_creation_and_its_record_makes_no_second_stack(
     far: Server, way: Way, tmp_path: Path
 ) -> None:

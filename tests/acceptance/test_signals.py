@@ -121,7 +121,7 @@ def test_a_machine_in_the_manner_of_cloudformation(server: Server) -> None:
     assert json.loads(output(server, path, "data")) == {"1": "up"}
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_signal_outlives_the_server(serve: Callable[[], Server]) -> None:
     server = serve()
     path = created(server, "boots", waiting(count=2))

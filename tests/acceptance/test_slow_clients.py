@@ -15,6 +15,7 @@ from tests.acceptance.attacks import own_body
 from tests.acceptance.processes import Server
 from tests.acceptance.raw_http import connect, read_replies, request
 from tests.processes import descendants
+from tests.tables import few, sampled
 from tests.waiting import eventually
 
 STACKS = "POST /v1/demo/stacks HTTP/1.1"
@@ -141,7 +142,8 @@ def wait_until_closed(client: socket.socket) -> None:
     eventually(is_closed, "the connection closes")
 
 
-@pytest.mark.parametrize("drips", [True, False])
+@pytest.mark.slow
+@pytest.mark.parametrize("drips", few([True, False]))
 def test_a_thousand_slow_clients_stop_nobody(server: Server, drips: bool) -> None:
     """They are more than the threads of all processes, and take none."""
     normal(server, 20)
@@ -155,7 +157,7 @@ def test_a_thousand_slow_clients_stop_nobody(server: Server, drips: bool) -> Non
             assert threads(server) < before + 20
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_silence_costs_memory_only(tmp_path: Path) -> None:
     """Five thousand connections without a whole head: silent, or a byte now and then."""
     with many_files(VERY_MANY):
@@ -182,7 +184,7 @@ def test_silence_costs_memory_only(tmp_path: Path) -> None:
             server.kill()
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_slow_client_loses_its_connection(server: Server) -> None:
     """Each phase of a request has a deadline (docs/reference/limits.md)."""
     begins = [*SLOW.values()]
@@ -197,7 +199,7 @@ def test_a_slow_client_loses_its_connection(server: Server) -> None:
                 wait_until_closed(client)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_stop_waits_for_no_slow_client(tmp_path: Path) -> None:
     """Its processes end by themselves, before they would be killed."""
     server = Server(tmp_path, HEATLITE_PROCESSES="1")
@@ -231,8 +233,7 @@ FLOOD_BYTES = 50_000_000
 FLOOD_MEMORY = 30_000_000
 
 
-@pytest.mark.parametrize("what", FLOODS)
-@pytest.mark.share(5, whole=2)
+@pytest.mark.parametrize("what", sampled(FLOODS, 2, pytest.mark.thorough))
 def test_what_does_not_end_takes_no_memory(server: Server, stack: bytes, what: str) -> None:
     """The client reads no answers. The server refuses, or takes no more."""
     begin, more = FLOODS[what]
@@ -251,7 +252,7 @@ def test_what_does_not_end_takes_no_memory(server: Server, stack: bytes, what: s
     assert most - before < FLOOD_MEMORY
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_bodies_and_answers_share_the_memory(server: Server) -> None:
     """More bodies than fit: the longest transfers end, and all others are served."""
     body = own_body("own" + "x" * 3_900_000)
@@ -281,9 +282,8 @@ LEAVING: dict[str, bytes] = {
 }
 
 
-@pytest.mark.parametrize("when", LEAVING)
-@pytest.mark.parametrize("how", ["closed", "reset", "half closed"])
-@pytest.mark.share(7, whole=2)
+@pytest.mark.parametrize("when", sampled(LEAVING, 2, pytest.mark.thorough))
+@pytest.mark.parametrize("how", few(["closed", "reset", "half closed"]))
 def test_clients_that_leave_take_nothing_with_them(server: Server, stack: bytes, when: str, how: str) -> None:
     """Nothing of them stays: no thread, no place, no complaint in the log."""
     normal(server, 20)

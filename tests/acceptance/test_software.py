@@ -12,7 +12,7 @@ from tests.acceptance.conftest import need
 from tests.acceptance.processes import START_SECONDS, OpenStack, Server, environment
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.slow
 
 SCRIPT = "#!/bin/sh\necho $greeting\n"
 DEFINITION = "inputs:\n- name: greeting\n  default: hello\noutputs:\n- name: result\noptions: {}\n"

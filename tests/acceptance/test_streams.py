@@ -100,7 +100,7 @@ def test_a_stream_from_the_first_event_to_the_end_of_the_stack(server: Server, f
     assert late.event() is None
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_fifty_streams_leave_the_api_its_threads(serve: Callable[[], Server], follow: Follow, tmp_path: Path) -> None:
     (tmp_path / ".config" / "heatlite").mkdir(parents=True)
     (tmp_path / ".config" / "heatlite" / "heatlite.toml").write_text(f"max_event_streams = {STREAMS}\n")

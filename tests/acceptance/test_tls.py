@@ -17,7 +17,7 @@ from tests.agent.certificates import HOST, Authority
 from tests.waiting import eventually
 
 NGINX = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
-pytestmark = [pytest.mark.full, pytest.mark.skipif(NGINX is None, reason="nginx is not installed")]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(NGINX is None, reason="nginx is not installed")]
 HELLO = str(TEMPLATES / "hello.yaml")
 
 

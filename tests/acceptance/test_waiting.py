@@ -21,7 +21,7 @@ from tests.acceptance.repairs import follow
 from tests.acceptance.trouble import check_unavailable, check_well, picture, under_way, writes
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.slow
 
 HELLO = TEMPLATES / "hello.yaml"
 OPENSTACK = [sys.executable, "-c", "import sys; from openstackclient.shell import main; sys.exit(main())"]

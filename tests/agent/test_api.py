@@ -137,6 +137,7 @@ def test_an_id_is_one_action(agent: Agent) -> None:
     assert answers[0].body == answers[1].body
 
 
+@pytest.mark.slow
 def test_the_server_asks_all_it_has_to_over_one_connection(agent: Agent) -> None:
     """The engine's client: several actions, one refused, and an answer of many pages."""
     agent.rest()
@@ -170,7 +171,7 @@ def test_the_server_asks_all_it_has_to_over_one_connection(agent: Agent) -> None
     assert not answer.more
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_much_is_told_in_pages(agent: Agent) -> None:
     agent.rest()
     revision = agent.get("/v1/agent")["revision"]
@@ -191,7 +192,7 @@ def test_much_is_told_in_pages(agent: Agent) -> None:
     assert told == actions
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "status", "code"),
     [
@@ -223,7 +224,7 @@ def test_what_is_wrong_is_refused(agent: Agent, body: object, status: int, code:
     assert agent.get("/v1/agent")["revision"] == revision
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_nobody_gets_in_without_the_secret(agent: Agent) -> None:
     revision = agent.get("/v1/agent")["revision"]
     work = {"kind": "script", "args": {"config": "true"}}
@@ -240,7 +241,7 @@ def test_nobody_gets_in_without_the_secret(agent: Agent) -> None:
     assert agent.ask("GET", "/v1/nothing").status == 400
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_what_the_operator_says_on_the_machine(agent: Agent) -> None:
     scheduled = agent.command("schedule", "script", "--id", "by-hand", "--args", "-", stdin='{"config": "echo S3CRET"}')
     assert (scheduled.returncode, scheduled.stdout) == (0, "by-hand\n")
@@ -264,6 +265,7 @@ def test_what_the_operator_says_on_the_machine(agent: Agent) -> None:
     assert Path(agent.folder, "secret").read_text() == agent.secret
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_command_that_waits_quietly(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("s" * 64)
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -285,6 +287,7 @@ def test_ctrl_c_ends_a_command_that_waits_quietly(tmp_path: Path) -> None:
     assert (process.returncode, errors) == (130, "")
 
 
+@pytest.mark.slow
 def test_a_reader_that_has_enough_is_no_fault(agent: Agent) -> None:
     """``heatlite-agent finished | head``."""
     reads, writes = os.pipe()

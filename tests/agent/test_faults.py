@@ -23,11 +23,11 @@ from heatlite.agent.actions import Action, Actions
 from heatlite.agent.form import RUNNING
 from heatlite.agent.kinds import Step, kinds
 from heatlite.agent.runner import Runner
-from heatlite.agent.settings import External, Limits, Settings
+from heatlite.agent.settings import AgentSettings, External, Limits
 from tests.agent.agents import ROOT, Agent, Registry, lives
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.full
+pytestmark = pytest.mark.slow
 
 SETTINGS = """
 [limits]
@@ -102,7 +102,7 @@ def test_without_a_subreaper_the_process_group_is_ended(tmp_path: Path) -> None:
 def test_a_kind_that_takes_too_long_is_ended_with_all_that_it_has_started(tmp_path: Path) -> None:
     stubborn = ("/bin/sh", "-c", f"(trap '' TERM; exec sleep 300) >/dev/null 2>&1 & echo $! > {tmp_path}/pid")
     check = ("/bin/echo", '{"status": "running", "outputs": {"moved": 3}}')
-    settings = Settings(
+    settings = AgentSettings(
         limits=Limits(seconds=60, grace_seconds=0.3), external=[External("site/long", "", stubborn, check)]
     )
     long = kinds(settings)["site/long"]
@@ -250,7 +250,7 @@ def test_a_supervisor_without_room_fails_no_action(tmp_path: Path, monkeypatch: 
     full = "import os\ndef full(*_):\n    raise OSError(28, 'No space left')\nos.link = full\n"
     program = commands._PROGRAM
     actions = Actions(tmp_path / "agent.sqlite")
-    runner = Runner(actions, kinds(Settings()), tmp_path / "work", lambda: None)
+    runner = Runner(actions, kinds(AgentSettings()), tmp_path / "work", lambda: None)
     actions.schedule("1", "script", {"config": "echo room"}, "agent", form.now())
     monkeypatch.setattr(commands, "_PROGRAM", full + program)
     assert runner._go_on(1) == 0  # it has begun
@@ -282,7 +282,7 @@ os.fsync = note
     monkeypatch.setattr(commands, "_PROGRAM", noted + commands._PROGRAM)
     actions = Actions(tmp_path / "agent.sqlite")
     assert actions._connection.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
-    runner = Runner(actions, kinds(Settings()), tmp_path / "work", lambda: None)
+    runner = Runner(actions, kinds(AgentSettings()), tmp_path / "work", lambda: None)
     actions.schedule("1", "script", {"config": f"cat {synced}"}, "agent", form.now())
     eventually(lambda: runner._go_on(1) is None)
     before = str(actions.get("1")["action"]["outputs"]["deploy_stdout"]).splitlines()
@@ -298,7 +298,7 @@ def test_a_command_that_clears_its_folder_runs_once(tmp_path: Path, kind: str, w
     """A script that empties its working directory is not started again."""
     clear = f"echo ran >> {tmp_path}/ran; rm -rf ./* ../check; exec sleep 300"
     own = External("site/clear", "", ("/bin/sh", "-c", clear), ("/bin/echo", '{"status": "running"}'))
-    settings = Settings(external=[own], limits=Limits(grace_seconds=0.3))
+    settings = AgentSettings(external=[own], limits=Limits(grace_seconds=0.3))
     actions = Actions(tmp_path / "agent.sqlite")
     runner = Runner(actions, kinds(settings), tmp_path / "work", lambda: None)
     actions.schedule("1", kind, {"config": clear} if kind == "script" else {}, "agent", form.now())
@@ -334,7 +334,7 @@ def test_clients_that_are_slow_keep_nobody_out(agent: Agent) -> None:
             connection.close()
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_wiped_folder_is_another_agent(agent: Agent, tmp_path: Path) -> None:
     """The last agent starts over with another secret and database, and says so."""
     identity, secret = agent.get("/v1/agent")["instance"], agent.secret

@@ -97,6 +97,7 @@ def left(folder: Path) -> list[int]:
     return [int(line) for line in (folder / "left").read_text().split()]
 
 
+@pytest.mark.slow
 def test_beyond_this_machine_both_sides_need_a_certificate(agent: Agent, registry: Registry, folder: Path) -> None:
     eventually(lambda: registry.requests)
     url = registry.requests[0][2]["url"]
@@ -121,7 +122,7 @@ def test_beyond_this_machine_both_sides_need_a_certificate(agent: Agent, registr
             ask(name)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_services_are_started_and_stopped(agent: Agent, folder: Path) -> None:
     assert agent.ended(agent.schedule("service.restart", {"service": "web"}))["state"] == "DONE"
     record = agent.ended(agent.schedule("service.stop", {"service": "database"}))
@@ -133,7 +134,7 @@ def test_services_are_started_and_stopped(agent: Agent, folder: Path) -> None:
     assert "web, database" in answer.body["message"]
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_kind_of_the_operators_own(agent: Agent, folder: Path) -> None:
     def say(text: str) -> None:
         (folder / "new").write_text(text)
@@ -179,7 +180,7 @@ def test_a_kind_of_the_operators_own(agent: Agent, folder: Path) -> None:
     assert not lives(job)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_settings_in_the_docs_are_settings(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "agent.md").read_text().split("```toml\n")[1].split("```")[0]
     file = tmp_path / "agent.toml"
@@ -189,7 +190,7 @@ def test_the_settings_in_the_docs_are_settings(tmp_path: Path) -> None:
     assert {"service.restart", "site/drain"} <= kinds(settings).keys()
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @table(
     ("text", "message"),
     [

@@ -14,7 +14,7 @@ import pytest
 from heatlite.agent import daemon
 from heatlite.agent.kinds import kinds
 from heatlite.agent.program import main
-from heatlite.agent.settings import BadSettings, Settings, check, load, register_address
+from heatlite.agent.settings import AgentSettings, BadSettings, check, load, register_address
 from tests.agent.agents import ROOT, Agent, Registry
 from tests.waiting import eventually
 
@@ -42,7 +42,7 @@ def proxy() -> Iterator[tuple[str, list[bytes]]]:
         thread.join()
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_secret_goes_through_no_proxy_of_plain_http(
     tmp_path: Path, proxy: tuple[str, list[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,7 +67,7 @@ def test_the_secret_goes_through_no_proxy_of_plain_http(
     assert agent.stop() == 0
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_what_was_signed_for_a_database_that_is_lost_is_not_done_again(tmp_path: Path) -> None:
     agent = Agent(tmp_path / "agent").start()
     secret, nonce = agent.secret, "n" * 24
@@ -98,7 +98,7 @@ def run(folder: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("writable", "reason"), [("folder", "other users may write"), ("secret", "other users may write")]
 )
@@ -136,10 +136,10 @@ def test_what_another_user_owns_is_refused(tmp_path: Path, of_another: str, monk
 
         monkeypatch.setattr(os, "stat", of_somebody)
     with pytest.raises(BadSettings, match=rf"{path} belongs to another user \(id 65534\)"):
-        daemon.run(Settings(folder=folder, port=0))
+        daemon.run(AgentSettings(folder=folder, port=0))
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_url_to_register_at_comes_from_a_file(tmp_path: Path) -> None:
     """A command line can be read by all users of the machine."""
     with Registry() as registry:

@@ -7,6 +7,7 @@ import pytest
 
 from heatlite.engine.state.hooks import lifecycle_token
 from heatlite.store.store import Store
+from tests.tables import few
 
 from .conftest import Heat, template, value
 
@@ -27,7 +28,7 @@ def path(heat: Heat) -> str:
 
 
 class TestActions:
-    @pytest.mark.parametrize("beside", [None, "", {}])
+    @pytest.mark.parametrize("beside", few([None, "", {}]))
     def test_check(self, heat: Heat, path: str, beside: object) -> None:
         act(heat, path, check=beside)
         stack = heat.settle(path, "CHECK_COMPLETE")
@@ -59,7 +60,7 @@ class TestActions:
         act(heat, path, cancel_update=None)
         heat.settle(path, "ROLLBACK_COMPLETE")
 
-    @pytest.mark.parametrize("beside", [None, "", {}])
+    @pytest.mark.parametrize("beside", few([None, "", {}]))
     def test_suspend_and_resume(self, heat: Heat, path: str, beside: object) -> None:
         act(heat, path, suspend=beside)
         stack = heat.settle(path, "SUSPEND_COMPLETE")
@@ -90,7 +91,7 @@ class TestActions:
 class TestTiming:
     """Options of check, suspend and resume."""
 
-    @pytest.mark.parametrize("verb", ["check", "suspend", "resume"])
+    @pytest.mark.parametrize("verb", few(["check", "suspend", "resume"]))
     def test_later(self, heat: Heat, path: str, verb: str) -> None:
         for text in ("2100-01-01T06:00:00Z", "2100-01-01T08:00:00+02:00", "2100-01-01T06:00:00"):
             action = self.started(heat, path, **{verb: {"not_before": text, "timeout": 60}})
@@ -121,31 +122,39 @@ class TestTiming:
 
     @pytest.mark.parametrize(
         ("asked", "message"),
-        [
-            ("now", "check: must be an object or null, not text."),
-            (True, "check: must be an object or null, not true or false."),
-            ({"zz": 1}, "check: unknown key zz; there are: not_before, depends_on, timeout, interval, believe_absent."),
-            ({"interval": "60"}, "check.interval: must be a number or null, not text."),
-            ({"interval": True}, "check.interval: must be a number or null, not true or false."),
-            ({"interval": 9.9}, "check.interval: must be at least 10."),
-            ({"interval": 1e999}, None),
-            ({"interval": 315360001}, "check.interval: must be at most 315360000."),
-            ({"timeout": -1}, "check.timeout: must be at least 0."),
-            ({"timeout": 1.5}, "check.timeout: must be a whole number or null, not a number."),
-            ({"timeout": 1e300}, "check.timeout: must be at most 315360000."),
-            ({"not_before": "soon"}, 'check.not_before: "soon" is not a time in ISO 8601.'),
-            ({"not_before": "0001-01-01T00:00:00+14:00"}, None),
-            ({"not_before": 5}, "check.not_before: must be text or null, not a number."),
-            ({"not_before": "2020-01-01T00:00:00Z"}, "not_before is 2020-01-01T00:00:00Z, which is not in the future."),
-            ({"depends_on": "a"}, "check.depends_on: must be a list or null, not text."),
-            ({"depends_on": [1]}, "check.depends_on[0]: must be text, not a number."),
-            ({"depends_on": ["a"] * 101}, "check.depends_on: may have at most 100 entries."),
-            ({"depends_on": ["a"]}, "depends_on: this project has no action with the id a."),
-            (
-                {"depends_on": ["a"], "not_before": "2100-01-01T06:00:00Z"},
-                "depends_on: this project has no action with the id a.",
-            ),
-        ],
+        few(
+            [
+                ("now", "check: must be an object or null, not text."),
+                (True, "check: must be an object or null, not true or false."),
+                (
+                    {"zz": 1},
+                    "check: unknown key zz; there are: not_before, depends_on, timeout, interval, believe_absent.",
+                ),
+                ({"interval": "60"}, "check.interval: must be a number or null, not text."),
+                ({"interval": True}, "check.interval: must be a number or null, not true or false."),
+                ({"interval": 9.9}, "check.interval: must be at least 10."),
+                ({"interval": 1e999}, None),
+                ({"interval": 315360001}, "check.interval: must be at most 315360000."),
+                ({"timeout": -1}, "check.timeout: must be at least 0."),
+                ({"timeout": 1.5}, "check.timeout: must be a whole number or null, not a number."),
+                ({"timeout": 1e300}, "check.timeout: must be at most 315360000."),
+                ({"not_before": "soon"}, 'check.not_before: "soon" is not a time in ISO 8601.'),
+                ({"not_before": "0001-01-01T00:00:00+14:00"}, None),
+                ({"not_before": 5}, "check.not_before: must be text or null, not a number."),
+                (
+                    {"not_before": "2020-01-01T00:00:00Z"},
+                    "not_before is 2020-01-01T00:00:00Z, which is not in the future.",
+                ),
+                ({"depends_on": "a"}, "check.depends_on: must be a list or null, not text."),
+                ({"depends_on": [1]}, "check.depends_on[0]: must be text, not a number."),
+                ({"depends_on": ["a"] * 101}, "check.depends_on: may have at most 100 entries."),
+                ({"depends_on": ["a"]}, "depends_on: this project has no action with the id a."),
+                (
+                    {"depends_on": ["a"], "not_before": "2100-01-01T06:00:00Z"},
+                    "depends_on: this project has no action with the id a.",
+                ),
+            ]
+        ),
     )
     def test_bad_bodies(self, heat: Heat, path: str, asked: object, message: str | None) -> None:
         before = heat.get("/actions")
@@ -176,7 +185,8 @@ class TestLock:
         assert heat.fault("POST", f"{path}/actions", {"unlock": None}, code=409)[0] == "InvalidStackState"
 
     @pytest.mark.parametrize(
-        ("asked", "level"), [(None, "all"), ({}, "all"), ({"level": "all"}, "all"), ({"level": "stacks"}, "stacks")]
+        ("asked", "level"),
+        few([(None, "all"), ({}, "all"), ({"level": "all"}, "all"), ({"level": "stacks"}, "stacks")]),
     )
     def test_lock_and_unlock(self, heat: Heat, path: str, asked: object, level: str) -> None:
         act(heat, path, lock=asked)
@@ -206,20 +216,22 @@ class TestLock:
 
     @pytest.mark.parametrize(
         ("asked", "message"),
-        [
-            ({"level": "zz"}, "lock.level: must be one of: all, stacks."),
-            ({"level": None}, "lock.level: must be one of: all, stacks."),
-            ({"zz": 1}, "lock: unknown key zz; there are: level, reason, expires_at."),
-            ({"reason": 5}, "lock.reason: must be text or null, not a number."),
-            ({"reason": "r" * 256}, "lock.reason: may have at most 255 characters."),
-            ({"expires_at": "soon"}, 'lock.expires_at: "soon" is not a time in ISO 8601.'),
-            ({"expires_at": 5}, "lock.expires_at: must be text or null, not a number."),
-            ({"expires_at": "2020-01-01T00:00:00Z"}, None),
-            ({"expires_at": "0001-01-01T00:00:00+14:00"}, None),
-            ("all", "lock: must be an object or null, not text."),
-            ([], "lock: must be an object or null, not a list."),
-            (True, "lock: must be an object or null, not true or false."),
-        ],
+        few(
+            [
+                ({"level": "zz"}, "lock.level: must be one of: all, stacks."),
+                ({"level": None}, "lock.level: must be one of: all, stacks."),
+                ({"zz": 1}, "lock: unknown key zz; there are: level, reason, expires_at."),
+                ({"reason": 5}, "lock.reason: must be text or null, not a number."),
+                ({"reason": "r" * 256}, "lock.reason: may have at most 255 characters."),
+                ({"expires_at": "soon"}, 'lock.expires_at: "soon" is not a time in ISO 8601.'),
+                ({"expires_at": 5}, "lock.expires_at: must be text or null, not a number."),
+                ({"expires_at": "2020-01-01T00:00:00Z"}, None),
+                ({"expires_at": "0001-01-01T00:00:00+14:00"}, None),
+                ("all", "lock: must be an object or null, not text."),
+                ([], "lock: must be an object or null, not a list."),
+                (True, "lock: must be an object or null, not true or false."),
+            ]
+        ),
     )
     def test_bad_bodies(self, heat: Heat, path: str, asked: object, message: str | None) -> None:
         kind, found = heat.fault("POST", f"{path}/actions", {"lock": asked})
@@ -344,19 +356,21 @@ def told(store: Store, stack_id: str) -> str:
 class TestCompleteLifecycle:
     @pytest.mark.parametrize(
         ("beside", "text"),
-        [
-            (None, "complete_lifecycle: must be an object, not nothing."),
-            ("t", "complete_lifecycle: must be an object, not text."),
-            ({}, "complete_lifecycle: needs lifecycle_action_token."),
-            (
-                {"lifecycle_action_token": 7},
-                "complete_lifecycle.lifecycle_action_token: must be text, not a number.",
-            ),
-            (
-                {"lifecycle_action_token": "t", "zz": 1},
-                "complete_lifecycle: unknown key zz; there are: lifecycle_action_token.",
-            ),
-        ],
+        few(
+            [
+                (None, "complete_lifecycle: must be an object, not nothing."),
+                ("t", "complete_lifecycle: must be an object, not text."),
+                ({}, "complete_lifecycle: needs lifecycle_action_token."),
+                (
+                    {"lifecycle_action_token": 7},
+                    "complete_lifecycle.lifecycle_action_token: must be text, not a number.",
+                ),
+                (
+                    {"lifecycle_action_token": "t", "zz": 1},
+                    "complete_lifecycle: unknown key zz; there are: lifecycle_action_token.",
+                ),
+            ]
+        ),
     )
     def test_bad_bodies(self, heat: Heat, path: str, beside: object, text: str) -> None:
         assert heat.fault("POST", f"{path}/actions", {"complete_lifecycle": beside}) == ("HTTPBadRequest", text)

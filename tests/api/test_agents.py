@@ -13,6 +13,7 @@ import pytest
 
 from heatlite import wiring
 from heatlite.core.config import Auth, BadSetting, Settings
+from heatlite.features.simulator.feature import SimulatorSettings
 from heatlite.features.simulator.simulation import ADMIN, View
 from tests.acceptance.keystone import Account, Keystone
 from tests.api.conftest import Heat, template, value
@@ -20,6 +21,7 @@ from tests.api.test_access import MACHINES, OPEN, P, routes
 from tests.api.test_deployments import SERVER, config, deployment, until_there
 from tests.databases import sqlite
 from tests.engine.conftest import HeldClock
+from tests.tables import few
 from tests.waiting import eventually
 
 if find_spec("keystonemiddleware") is None:
@@ -96,7 +98,7 @@ def begin(tmp_path: Path, keystone: Keystone) -> Iterator[Callable[..., Place]]:
     def begin(**scenario: Any) -> Place:
         file = tmp_path / "simulation.yaml"
         file.write_text(json.dumps(scenario))
-        places.append(Place(tmp_path, keystone, simulation=str(file)))
+        places.append(Place(tmp_path, keystone, of_features=(SimulatorSettings(simulation=str(file)),)))
         operator_makes(places[-1])
         return places[-1]
 
@@ -143,6 +145,7 @@ def deployed(place: Place, path: str) -> dict[str, Any]:
     return cast(dict[str, Any], eventually(inputs))
 
 
+@pytest.mark.slow
 def test_who_needs_an_account_has_one_as_long_as_the_resource_is_there(place: Place) -> None:
     mia = place.person("mia")
     path = mia.create(template(**EVERYTHING), wait=False, timeout_mins=LONG)
@@ -191,7 +194,7 @@ def test_who_needs_an_account_has_one_as_long_as_the_resource_is_there(place: Pl
     agent.call("GET", f"{path}/resources/server/metadata", code=403)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_an_account_opens_its_own_resource_and_nothing_else(place: Place) -> None:
     mia = place.person("mia")
     path = mia.create(template(**EVERYTHING), wait=False, timeout_mins=LONG)
@@ -230,6 +233,26 @@ def test_an_account_opens_its_own_resource_and_nothing_else(place: Place) -> Non
     mia.call("POST", f"{path}/resources/d/signal", {}, code=200)
 
 
+@pytest.mark.slow
+def test_the_account_of_an_object_that_has_left_its_stack_opens_nothing(place: Place) -> None:
+    """Not even a new resource of that name. Keystone forgets it with the stack."""
+    mia = place.person("mia")
+    path = mia.create(template(server=SERVER, other=SERVER))
+    agent, metadata = place.agent(path, "server"), f"{path}/resources/server/metadata"
+    agent.get(metadata)
+    asked = {"resources": ["server"]}
+    digest = mia.call("PATCH", f"{path}/preview?plan=true", {"detach": asked}).json["plan"]["digest"]
+    mia.call("POST", f"{path}/actions", {"detach": {**asked, "plan_digest": digest}}, 200)
+    agent.call("GET", metadata, code=403)
+    mia.call("PUT", path, {"template": template(server=SERVER, other=SERVER)}, code=202)
+    mia.settle(path, "UPDATE_COMPLETE")
+    agent.call("GET", metadata, code=403)
+    mia.call("DELETE", path, code=204)
+    mia.settle(path, "DELETE_COMPLETE")
+    assert place.found() == {}
+
+
+@pytest.mark.slow
 def test_its_password_is_told_to_the_agent_only(place: Place) -> None:
     mia, rob = place.person("mia"), place.person("rob")
     shown = {"outputs": {"o": {"value": {"get_attr": ["server", "os_collect_config", "heat", "user_id"]}}}}
@@ -261,6 +284,7 @@ def test_its_password_is_told_to_the_agent_only(place: Place) -> None:
     assert [password for password in passwords if password.encode() in kept] == []
 
 
+@pytest.mark.slow
 def test_a_failure_that_quotes_the_password_of_an_account_made_by_the_same_action(
     begin: Callable[..., Place], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -280,6 +304,7 @@ def test_a_failure_that_quotes_the_password_of_an_account_made_by_the_same_actio
     assert kept.password not in caplog.text
 
 
+@pytest.mark.slow
 def test_a_server_boots_with_its_account(place: Place) -> None:
     mia = place.person("mia")
     properties = {"flavor": "m1.nano", "image": "cirros", "user_data_format": "SOFTWARE_CONFIG"}
@@ -301,6 +326,7 @@ def test_a_server_boots_with_its_account(place: Place) -> None:
     assert place.found() == {}
 
 
+@pytest.mark.slow
 def test_answers_of_keystone_are_lost(begin: Callable[..., Place]) -> None:
     """The object of then is found again by its name."""
     verbs = ("create_project", "create_user", "assign_project_role_to_user", "delete_user", "delete_project")
@@ -317,6 +343,7 @@ def test_answers_of_keystone_are_lost(begin: Callable[..., Place]) -> None:
     assert place.found() == {}
 
 
+@pytest.mark.slow
 def test_an_attempt_that_has_lost_its_action_leaves_no_account(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another client has removed everything in the meantime, as far as it could know."""
     verbs = cast(dict[str, Any], place.cloud.simulation.verbs)
@@ -341,6 +368,7 @@ def test_an_attempt_that_has_lost_its_action_leaves_no_account(place: Place, mon
         assert place.found() == {}
 
 
+@pytest.mark.slow
 def test_what_failed_and_what_stays_behind_has_no_account_after_the_stack(place: Place) -> None:
     """Also in a group of nested stacks, and after a crash between making and writing."""
     mia = place.person("mia")
@@ -358,6 +386,7 @@ def test_what_failed_and_what_stays_behind_has_no_account_after_the_stack(place:
     assert place.found() == {}
 
 
+@pytest.mark.slow
 def test_a_stack_from_before_there_was_a_domain(tmp_path: Path, keystone: Keystone) -> None:
     before = Place(tmp_path, keystone, **dict.fromkeys(DOMAIN))
     path = before.person("mia").create(template(old=SERVER))
@@ -381,12 +410,14 @@ def test_a_stack_from_before_there_was_a_domain(tmp_path: Path, keystone: Keysto
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [
-        ({"stack_domain_admin_password": None}, "stack_domain_admin and"),
-        ({"stack_user_domain_name": None}, "stack_domain_admin and"),
-        ({"auth": Auth.TOKENS, "tokens_file": "x"}, "need auth = keystone, and a cloud"),
-        ({"cloud": None}, "need auth = keystone, and a cloud"),
-    ],
+    few(
+        [
+            ({"stack_domain_admin_password": None}, "stack_domain_admin and"),
+            ({"stack_user_domain_name": None}, "stack_domain_admin and"),
+            ({"auth": Auth.TOKENS, "tokens_file": "x"}, "need auth = keystone, and a cloud"),
+            ({"cloud": None}, "need auth = keystone, and a cloud"),
+        ]
+    ),
 )
 def test_settings_that_make_no_sense(tmp_path: Path, keystone: Keystone, settings: Any, message: str) -> None:
     with pytest.raises(BadSetting, match=message):

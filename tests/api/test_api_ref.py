@@ -8,14 +8,15 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from webtest import TestResponse
 
 from heatlite import wiring
 from heatlite.core import clock
+from heatlite.core.actions.repairs import RepairStep, Selection
 from heatlite.core.config import Settings
-from heatlite.core.repairs import RepairStep, Selection
 from heatlite.engine.operations.health_marks import row_with_mark
 from heatlite.engine.state.hooks import lifecycle_token
 from heatlite.features.healing.store.records import HealingScopeRecord, HistoryLine, IncidentRecord, ObservationRecord
@@ -273,6 +274,10 @@ def play_healing(play: Play, server: wiring.Embedded) -> None:
     path = play.heat.create(template(a={"type": "OS::Heat::TestResource"}), "healed")
     names = {"stack_name": "healed", "stack_id": path.rpartition("/")[2]}
     play("Put healing policy", **names)
+    for which, where in (("", {}), (" of a stack", names)):
+        play(f"Put change policy{which}", **where)
+        play(f"Show change policy{which}", **where)
+        play(f"Delete change policy{which}", **where)
     incident_id = proposed_incident(server, names["stack_id"])
     play("List healing policies")
     play("Show healing", **names)
@@ -294,6 +299,133 @@ def play_healing(play: Play, server: wiring.Embedded) -> None:
     play("Delete healing policy", **names)
     play("Delete stack", **names)
     play.heat.settle(path, "DELETE_COMPLETE")
+
+
+def play_approvals(play: Play) -> None:
+    """An update and a deletion that need approvals."""
+    made = {"type": "OS::Heat::TestResource", "properties": {"value": "v"}}
+    path = play.heat.create(template(old=made), "changed")
+    names = {"stack_name": "changed", "stack_id": path.rpartition("/")[2]}
+    policy = {"change_policy": "2026-11-28", "approve": "removals"}
+    play.heat.call("PUT", f"{path}/change_policy", policy, code=200)
+    play.heat.call("PUT", f"{path}?approval=wait", {"template": template(new=made)}, code=202)
+    play("List approvals", query="?state=PENDING&limit=10")
+    (found,) = play.heat.get("/approvals")["approvals"]
+    shown = play("Show approval", approval_id=found["id"]).json["approval"]
+    play("Approve", approval_id=found["id"], digest=shown["digest"])
+    play.heat.settle(path, "UPDATE_COMPLETE")
+    play.heat.call("DELETE", path, code=409)
+    (found,) = play.heat.get("/approvals?state=PENDING")["approvals"]
+    play("Reject", approval_id=found["id"])
+    play.heat.call("DELETE", f"{path}/change_policy", code=204)
+    play("Delete stack", code=204, **names)
+    play.heat.settle(path, "DELETE_COMPLETE")
+
+
+def play_schedules(play: Play) -> None:
+    """A schedule that is due once a year."""
+    path = play.heat.create(template(a={"type": "OS::Heat::TestResource"}), "sleeper")
+    names = {"stack_name": "sleeper", "stack_id": path.rpartition("/")[2]}
+    made = play("Create schedule", **names).json["schedule"]
+    play("List schedules of a stack", **names)
+    play("List schedules", query="?stack=sleeper&limit=10")
+    play("Show schedule", schedule_id="holidays", **names)
+    play("Put schedule", schedule_id=made["id"], **names)
+    play("Delete schedule", schedule_id=made["id"], **names)
+    play("Put expiry", **names)
+    play("Show expiry", **names)
+    play("Delete expiry", **names)
+    play("Delete stack", **names)
+    play.heat.settle(path, "DELETE_COMPLETE")
+
+
+def play_ownership(play: Play, folder: Path) -> None:
+    """A network that no stack has, on a simulated cloud."""
+    folder.mkdir()
+    server = wiring.embedded(Settings(database=sqlite(folder), cloud="simulated"), clock=SampleTime())
+    known, play.heat = play.heat, Heat(server.app)
+    heat = play.heat
+    given = {"type": "OS::Neutron::Net", "properties": {"name": "backend"}}
+    made = heat.create(template(net=given), "made")
+    network = heat.get(f"{made}/resources/net")["resource"]["physical_resource_id"]
+    heat.call("DELETE", f"{made}/abandon", code=200)
+    path = heat.create(template(), "shop")
+    names = {"stack_name": "shop", "stack_id": path.rpartition("/")[2]}
+    for title, key, asked in (
+        ("Import objects", "import", {"resources": {"net": {"type": "OS::Neutron::Net", "id": network}}}),
+        ("Accept drift", "accept_drift", {"resources": ["net"]}),
+        ("Move resources", "move", {"moved": [{"from": "net", "to": "backend"}]}),
+        ("Detach objects", "detach", {"resources": ["backend"]}),
+    ):
+        if key == "accept_drift":
+            cloud: Any = server.components.engine_services.services.clouds.of("demo").cloud
+            cloud.call("network.update_network", network, name="frontend")
+            heat.call("POST", f"{path}/actions", {"check": None})
+            heat.settle(path, "CHECK_COMPLETE")
+        plan = heat.call("PATCH", f"{path}/preview?plan=true", {key: asked}).json["plan"]
+        play(title, **names, **{key: {**asked, "plan_digest": plan["digest"]}})
+    play.heat = known
+    server.close()
+
+
+def play_drift(play: Play) -> None:
+    """A resource that differs from what is stored."""
+    given = {"type": "OS::Heat::TestResource", "properties": {"value": "gold", "live_value": "silver"}}
+    path = play.heat.create(template(a=given), "drifted")
+    names = {"stack_name": "drifted", "stack_id": path.rpartition("/")[2]}
+    play.heat.call("POST", f"{path}/actions", {"check": None})
+    play.heat.settle(path, "CHECK_COMPLETE")
+    play("List drift")
+    play("Show drift", **names)
+    play("Put back drift", **names)
+    play("Show quota")
+    play.heat.settle(path, "UPDATE_COMPLETE")
+    play("Delete stack", **names)
+    play.heat.settle(path, "DELETE_COMPLETE")
+
+
+def play_guards(play: Play) -> None:
+    """An update that bakes."""
+    first = {"type": "OS::Heat::TestResource", "properties": {"value": "one"}}
+    path = play.heat.create(template(a=first), "guarded")
+    names = {"stack_name": "guarded", "stack_id": path.rpartition("/")[2]}
+    play.heat.call("PATCH", path, {"guard": {"bake": 3600}}, code=202)
+    eventually(lambda: play.heat.get(path)["stack"]["guard"]["phase"] == "bake", "it bakes")
+    play("End bake", **names)
+    play.heat.settle(path, "UPDATE_COMPLETE")
+    play("Delete stack", **names)
+    play.heat.settle(path, "DELETE_COMPLETE")
+
+
+def play_revisions(play: Play) -> None:
+    """A stack that was changed once."""
+    first = {"type": "OS::Heat::TestResource", "properties": {"value": "one"}}
+    path = play.heat.create(template(a=first), "revised")
+    names = {"stack_name": "revised", "stack_id": path.rpartition("/")[2]}
+    second = template(a={**first, "properties": {"value": "two"}})
+    play.heat.call("PUT", path, {"template": second, "tags": "two"}, code=202)
+    play.heat.settle(path, "UPDATE_COMPLETE")
+    eventually(lambda: play.heat.get(f"{path}/revisions")["revisions"][0]["result"], "the end of the update is noted")
+    play("List revisions", **names)
+    play("Show revision", number="2", **names)
+    play("Compare revisions", number="2", **names)
+    play("Undo", **names)
+    play.heat.settle(path, "UPDATE_COMPLETE")
+    play("Delete stack", **names)
+    play.heat.settle(path, "DELETE_COMPLETE")
+
+
+def play_sources(play: Play) -> None:
+    """A stack with a value from another one."""
+    source = {"heat_template_version": "2021-04-16", "outputs": {"net": {"value": "one"}}}
+    base = play.heat.create(source, "base")
+    reader = {"heat_template_version": "2021-04-16", "parameters": {"net_id": {"type": "string"}}}
+    path = play.heat.create(reader, "shop", parameter_sources={"net_id": {"stack": "base", "output": "net"}})
+    play("List sources", stack_name="shop", stack_id=path.rpartition("/")[2])
+    play("List readers", stack_name="base", stack_id=base.rpartition("/")[2])
+    for one in (path, base):
+        play.heat.call("DELETE", one, code=204)
+        play.heat.settle(one, "DELETE_COMPLETE")
 
 
 def play_health(play: Play) -> None:
@@ -386,6 +518,13 @@ def play_groups(play: Play) -> None:
         "Check resource",
     ):  # fmt: skip
         wait_for_end(play, play(title, **names))
+    left = play("Let members leave a group", **names)
+    wait_for_end(play, left)
+    shown = play.heat.get(f"/actions/{left.json['action']['id']}")["action"]["outputs"]["removed"]
+    asked: dict[str, Any] = {"members": [{"id": key, "as": name} for name, key in shown.items()]}
+    plan = play.heat.call("PATCH", f"{path}/preview?plan=true", {"join": {"resource": "g", **asked}}).json["plan"]
+    asked["plan_digest"] = plan["digest"]
+    wait_for_end(play, play("Let objects join a group", join=asked, **names))
     wait_for_end(play, play("Recover resource", **{**names, "resource_name": "g/1"}))
     play("Delete stack", **names)
     play.heat.settle(path, "DELETE_COMPLETE")
@@ -407,7 +546,7 @@ def play_nodes(play: Play) -> None:
     play.heat.settle(path, "DELETE_COMPLETE")
 
 
-WITHOUT_STACK = ("/access_keys", "/health/", "/health_tokens", "/node_playbooks", "/software_")
+WITHOUT_STACK = ("/access_keys", "/change_policy", "/health/", "/health_tokens", "/node_playbooks", "/software_")
 """Below the project: what belongs to no stack. The audit log has its id or name."""
 UNRECORDED = READS | REDIRECTS | {
     *(f"{method} {R}/node" for method in ("PUT", "POST")),
@@ -440,8 +579,8 @@ def check_audit_targets(heat: Heat, routes: list[tuple[str, str]]) -> None:
     assert not left, "the scenario changes nothing by these routes"
 
 
-@pytest.mark.full
-def test_the_samples_are_what_the_api_takes_and_gives(heat: Heat, server: wiring.Embedded) -> None:
+@pytest.mark.slow
+def test_the_samples_are_what_the_api_takes_and_gives(heat: Heat, server: wiring.Embedded, tmp_path: Path) -> None:
     play = Play(heat)
 
     play("List versions")
@@ -507,6 +646,13 @@ def test_the_samples_are_what_the_api_takes_and_gives(heat: Heat, server: wiring
 
     play_nodes(play)
     play_healing(play, server)
+    play_schedules(play)
+    play_approvals(play)
+    play_drift(play)
+    play_revisions(play)
+    play_sources(play)
+    play_guards(play)
+    play_ownership(play, tmp_path / "clouded")
     play_health(play)
     play_groups(play)
 
@@ -521,6 +667,7 @@ def test_the_samples_are_what_the_api_takes_and_gives(heat: Heat, server: wiring
     heat.settle(play.stack, "LOCK_COMPLETE")
     play.refused("error-stack-locked", "Delete stack")
     play.refused("error-stack-locked", "Mark resource unhealthy", {"mark_unhealthy": True})
+    play("Show why")
     suppressed = play("Show lock").json["suppressed"]
     play("Delete suppressed request", suppressed_id=suppressed[0]["id"])
     play("Unlock stack")
@@ -539,6 +686,10 @@ def test_the_samples_are_what_the_api_takes_and_gives(heat: Heat, server: wiring
     play("Show action", action_id=action["id"])
     play("Show action history", action_id=action["id"])
     play_node_actions(play, server)
+    patch = {"parameters": {"length": 24}}
+    digest = heat.call("PATCH", f"{play.stack}/preview?plan=true", patch).json["plan"]["digest"]
+    play("Schedule update", update={**patch, "plan_digest": digest, "not_before": "2099-01-01T20:00:00Z"})
+    play("Schedule delete")
     play("Suspend stack")
     heat.settle(play.stack, "SUSPEND_COMPLETE")
     play("Resume stack")

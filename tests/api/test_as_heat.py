@@ -282,7 +282,7 @@ def heat(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Heat]:
 NUMBERS = itertools.count()
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @table("case", [case for cases in CASES.values() for case in cases])
 def test_the_result(heat: Heat, case: Case) -> None:
     assert result(heat, case) == case.expected

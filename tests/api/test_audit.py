@@ -38,6 +38,7 @@ def listed(heat: Heat, query: str = "") -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_each_change_and_each_refusal_is_one_row(guarded: wiring.Embedded, tmp_path: Path) -> None:
     mary = client(guarded, tmp_path, "mary", "member")
     rick = client(guarded, tmp_path, "rick", "reader")
@@ -177,7 +178,7 @@ def test_a_signature_that_is_not_verified_names_no_caller(
     assert rows == [(None, "resource:signal", 10)]
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_caller_does_not_fill_the_log_with_refusals(tmp_path: Path) -> None:
     """Each has another path and another reason."""
     settings = Settings(database=sqlite(tmp_path), auth=Auth.TOKENS, tokens_file=str(tmp_path / "tokens.yaml"))

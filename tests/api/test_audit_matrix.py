@@ -78,7 +78,7 @@ def refusals(
     return out
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("user", "password", "code"),
     [("", "", 401), ("rob", "right", 403), ("mia", "right", 403)],
@@ -93,7 +93,7 @@ def test_each_refused_access_is_one_row(
         assert [(row.status, row.times, row.operation in RULES) for row in rows] == [(code, 1, True)], route
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_each_throttled_login_is_one_row(
     server: wiring.Embedded, routes: list[tuple[str, str]], clock: LateClock
 ) -> None:

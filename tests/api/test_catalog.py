@@ -6,7 +6,7 @@ import re
 import pytest
 
 import heatlite
-from heatlite.resources import BUILTIN
+from tests.resource_types import ALL_TYPES
 
 from .conftest import Heat, template, value
 
@@ -59,7 +59,7 @@ def test_without_a_cloud_its_types_are_not_offered(refusing: Heat) -> None:
     )
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_template_of_a_type(refusing: Heat) -> None:
     url = f"/resource_types/{RANDOM}/template"
     assert refusing.get(url) == refusing.get(f"{url}?template_type=cfn")
@@ -68,7 +68,7 @@ def test_a_template_of_a_type(refusing: Heat) -> None:
     assert hot["heat_template_version"] == "2016-10-14"
     assert "length" in hot["parameters"]
     refusing.call("POST", "/validate", {"template": hot}, code=200)
-    for name in BUILTIN:
+    for name in ALL_TYPES:
         for language in ("hot", "cfn"):
             answer = refusing.call("GET", f"/resource_types/{name}/template?template_type={language}")
             if answer.status_int != 200:

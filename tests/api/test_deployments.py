@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.tables import few
 from tests.waiting import eventually
 
 from .conftest import Heat, template
@@ -69,7 +70,7 @@ def change(heat: Heat, path: str, **resources: object) -> None:
     heat.call("PATCH", path, {"template": template(server=SERVER, **resources)}, code=202)
 
 
-@pytest.mark.parametrize("transport", ["CFN_SIGNAL", "HEAT_SIGNAL"])
+@pytest.mark.parametrize("transport", few(["CFN_SIGNAL", "HEAT_SIGNAL"]))
 def test_a_server_is_told_and_answers(heat: Heat, transport: str) -> None:
     path, agent = start(heat, d=deployment(input_values={"x": 1}, signal_transport=transport))
     (told,) = agent.wait()
@@ -111,6 +112,7 @@ def test_a_server_that_fails_fails_the_stack(heat: Heat) -> None:
     assert (kept["status"], kept["output_values"]["deploy_stderr"]) == ("FAILED", "no")
 
 
+@pytest.mark.slow
 def test_a_changed_config_is_deployed_in_place(heat: Heat) -> None:
     path, agent = start(heat, d=deployment())
     first = agent.wait()[0]
@@ -180,6 +182,7 @@ def test_suspend_and_resume_are_told_to_the_server(heat: Heat) -> None:
         heat.settle(path, f"{verb.upper()}_COMPLETE")
 
 
+@pytest.mark.slow
 def test_a_signal_for_what_is_gone_is_refused(heat: Heat) -> None:
     path, agent = start(heat, d=deployment())
     agent.answer(agent.wait()[0])
@@ -191,7 +194,7 @@ def test_a_signal_for_what_is_gone_is_refused(heat: Heat) -> None:
     agent.answer(told, code=403)  # the key has gone with the resource
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_two_servers_and_two_deployments_on_each(heat: Heat) -> None:
     resources = {f"{server}-{name}": deployment(server, name=name) for server in ("s1", "s2") for name in ("b", "a")}
     path = heat.create(template(s1=SERVER, s2=SERVER, c=config(), **resources), wait=False)
@@ -205,6 +208,7 @@ def test_two_servers_and_two_deployments_on_each(heat: Heat) -> None:
     heat.settle(path, "CREATE_COMPLETE")
 
 
+@pytest.mark.slow
 def test_any_resource_can_stand_for_a_server(heat: Heat) -> None:
     nova = {"type": "OS::Heat::None", "properties": {"user_data_format": "SOFTWARE_CONFIG"}, "metadata": {"m": 1}}
     path = heat.create(template(server=nova, c=config(), d=deployment(signal_transport="NO_SIGNAL")))
@@ -247,6 +251,7 @@ class TestGroups:
         body = {**template(s1=SERVER, s2=SERVER, c=config(), g=group), "outputs": outputs}
         return heat.create(body, wait=False)
 
+    @pytest.mark.slow
     def test_each_server_is_told_and_answers(self, heat: Heat) -> None:
         path = self.create(heat)
         for server in ("s1", "s2"):
@@ -261,7 +266,7 @@ class TestGroups:
         heat.settle(path, "DELETE_COMPLETE")
         assert heat.get("/software_deployments") == {"software_deployments": []}
 
-    @pytest.mark.full
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ["OS::Heat::SoftwareDeployments", "OS::Heat::SoftwareDeploymentGroup"])
     def test_under_its_new_name_nothing_is_deployed_again(self, heat: Heat, name: str) -> None:
         path = self.create(heat, kind=name)
@@ -279,7 +284,7 @@ class TestGroups:
         assert (after["physical_resource_id"], after["resource_type"]) == (before, "OS::Heat::SoftwareDeploymentGroup")
         assert heat.get("/software_deployments") == deployed
 
-    @pytest.mark.full
+    @pytest.mark.slow
     def test_one_after_the_other(self, heat: Heat) -> None:
         path = self.create(heat, policy={"batch_create": {"max_batch_size": 1}})
         until_there(heat, path, "s1")

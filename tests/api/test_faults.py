@@ -10,12 +10,11 @@ from urllib.parse import urlencode
 from wsgiref.util import setup_testing_defaults
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from heatlite.api.request import REFUSAL
 from heatlite.core.errors import Overloaded
-from tests.thorough import SHARED_FIXTURE, examples
 
 from .conftest import Heat, template, value
 
@@ -468,7 +467,6 @@ def test_nul_in_a_query(refusing: Heat, query: str) -> None:
 
 # -- laws ------------------------------------------------------------------------------------------
 
-QUIET = settings(max_examples=examples(60), deadline=None, suppress_health_check=SHARED_FIXTURE)
 NAMES = """
     limit marker sort_keys sort_dir name id status action tags tags_any not_tags show_deleted with_count timeout_mins
     global_tenant disable_rollback nested_depth with_detail type with_attr resource_status with_description
@@ -483,13 +481,12 @@ READABLE = """
 PATHS = st.sampled_from(READABLE.split())
 
 
-@QUIET
+@pytest.mark.slow
 @given(path=PATHS, pairs=st.lists(st.tuples(KEYS, TEXTS), max_size=4))
 def test_no_query_is_a_fault_of_the_server(refusing: Heat, path: str, pairs: list[tuple[str, str]]) -> None:
     assert refusing.call("GET", f"{path}?{urlencode(pairs)}").status_int < 500
 
 
-@QUIET
 @given(raw=st.binary(max_size=20) | st.text(max_size=20).map(str.encode))
 def test_no_query_string_is_a_fault_of_the_server(refusing: Heat, raw: bytes) -> None:
     environ = refusing.app.RequestClass.blank("/v1/demo/stacks").environ
@@ -523,7 +520,6 @@ REQUESTS = st.sampled_from(
 )
 
 
-@QUIET
 @given(request=REQUESTS, body=JSON | st.dictionaries(st.sampled_from(BODY_KEYS.split()), JSON, max_size=5))
 def test_no_body_is_a_fault_of_the_server(refusing: Heat, request: tuple[str, str], body: object) -> None:
     assert refusing.call(*request, json.dumps(body).encode()).status_int < 500
@@ -535,7 +531,6 @@ RESOURCE = st.dictionaries(
 )
 
 
-@QUIET
 @given(
     sections=st.dictionaries(TEMPLATE_KEYS, JSON, max_size=3),
     resources=st.dictionaries(st.sampled_from("ab"), RESOURCE | JSON, max_size=2),

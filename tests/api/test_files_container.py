@@ -8,6 +8,7 @@ import pytest
 from heatlite import wiring
 from heatlite.core.config import Settings
 from tests.databases import sqlite
+from tests.tables import few
 
 from .conftest import Heat, template, value
 
@@ -178,15 +179,17 @@ def make_link(container: Path) -> None:
 
 @pytest.mark.parametrize(
     ("make", "body", "kind", "message"),
-    [
-        (None, {"files_container": "d"}, "HTTPBadRequest", 'There is no container "d".'),
-        (None, {"files_container": "../demo/c"}, "HTTPBadRequest", 'There is no container "../demo/c".'),
-        (None, {"files_container": 5}, "HTTPBadRequest", "files_container: must be text or null, not a number."),
-        (remove, {}, "HTTPBadRequest", "Environment file more.yaml is not among the files of the request."),
-        (make_large, {}, "RequestLimitExceeded", '"large" has more than 2000 bytes.'),
-        (make_binary, {}, "HTTPBadRequest", '"image" cannot be used: it is no UTF-8 text (byte 0).'),
-        (make_link, {}, "HTTPBadRequest", '"link" cannot be used: it cannot be read: '),
-    ],
+    few(
+        [
+            (None, {"files_container": "d"}, "HTTPBadRequest", 'There is no container "d".'),
+            (None, {"files_container": "../demo/c"}, "HTTPBadRequest", 'There is no container "../demo/c".'),
+            (None, {"files_container": 5}, "HTTPBadRequest", "files_container: must be text or null, not a number."),
+            (remove, {}, "HTTPBadRequest", "Environment file more.yaml is not among the files of the request."),
+            (make_large, {}, "RequestLimitExceeded", '"large" has more than 2000 bytes.'),
+            (make_binary, {}, "HTTPBadRequest", '"image" cannot be used: it is no UTF-8 text (byte 0).'),
+            (make_link, {}, "HTTPBadRequest", '"link" cannot be used: it cannot be read: '),
+        ]
+    ),
 )
 def test_what_is_refused(
     heat: Heat, root: Path, make: Callable[[Path], None] | None, body: dict[str, object], kind: str, message: str

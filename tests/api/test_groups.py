@@ -10,6 +10,7 @@ from heatlite import wiring
 from heatlite.core.config import Settings
 from tests.api.conftest import Heat
 from tests.databases import sqlite
+from tests.tables import few
 
 CLOUD = {"resource_registry": dict.fromkeys(("OS::Nova::*", "OS::Cinder::*", "AWS::EC2::*"), "OS::Heat::None")}
 """An environment that maps types of a cloud to a type that makes nothing."""
@@ -19,16 +20,20 @@ NEEDED = {"key_name": "k", "image": "i", "image_id": "i"}
 # -- real templates ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
+@pytest.mark.corpus
 @pytest.mark.parametrize(
     ("name", "files", "changed"),
-    [
-        ("resource_group/resource_group.yaml", [], {}),
-        ("resource_group/resource_group_index_lookup.yaml", ["random.yaml"], {"random_lengths": "7,8,9"}),
-        ("resource_group/server_with_volumes.yaml", ["volume_with_attachment.yaml"], {"num_volumes": 4}),
-        ("asg_of_servers.yaml", [], {"flavor": "m1.large"}),
-        ("asg_of_stacks.yaml", ["vm_with_cinder.yaml"], {"flavor": "m1.large"}),
-        ("instance_group.yaml", [], {"num_instances": 3, "instance_type": "m1.large"}),
-    ],
+    few(
+        [
+            ("resource_group/resource_group.yaml", [], {}),
+            ("resource_group/resource_group_index_lookup.yaml", ["random.yaml"], {"random_lengths": "7,8,9"}),
+            ("resource_group/server_with_volumes.yaml", ["volume_with_attachment.yaml"], {"num_volumes": 4}),
+            ("asg_of_servers.yaml", [], {"flavor": "m1.large"}),
+            ("asg_of_stacks.yaml", ["vm_with_cinder.yaml"], {"flavor": "m1.large"}),
+            ("instance_group.yaml", [], {"num_instances": 3, "instance_type": "m1.large"}),
+        ]
+    ),
 )
 def test_groups_that_people_use(heat: Heat, corpus: Path, name: str, files: list[str], changed: dict[str, Any]) -> None:
     path = corpus / name
@@ -56,6 +61,7 @@ def test_groups_that_people_use(heat: Heat, corpus: Path, name: str, files: list
     heat.settle(stack, "DELETE_COMPLETE")
 
 
+@pytest.mark.corpus
 def test_the_signed_url_of_a_policy_scales_its_group(heat: Heat, corpus: Path) -> None:
     text = (corpus / "asg_of_servers.yaml").read_text("utf-8")
     stack = heat.create(text, environment={**CLOUD, "parameters": {"key_name": "k", "image": "i"}})

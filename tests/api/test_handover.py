@@ -8,6 +8,7 @@ import pytest
 from heatlite import wiring
 from heatlite.core.config import Settings
 from tests.databases import sqlite
+from tests.tables import few
 
 from .conftest import Heat, template, value
 
@@ -33,7 +34,7 @@ def test_export_then_abandon(heat: Heat) -> None:
         assert heat.fault(method, path + below, code=404)[0] == "EntityNotFound"
 
 
-@pytest.mark.parametrize("as_text", [True, False])
+@pytest.mark.parametrize("as_text", few([True, False]))
 def test_adopt(heat: Heat, as_text: bool) -> None:
     path = heat.create(template(a=value("x"), b={"type": "OS::Heat::RandomString"}))
     before = heat.get(f"{path}/resources/b")["resource"]
@@ -58,9 +59,7 @@ def test_a_preview_of_an_adoption(heat: Heat) -> None:
 
 
 def test_switched_off(tmp_path: Path) -> None:
-    settings = Settings(
-        database=sqlite(tmp_path), enable_stack_abandon=False, enable_stack_adopt=False
-    )
+    settings = Settings(database=sqlite(tmp_path), enable_stack_abandon=False, enable_stack_adopt=False)
     server = wiring.embedded(settings)
     heat = Heat(server.app)
     path = heat.create(template(a=value()))

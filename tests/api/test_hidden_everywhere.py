@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from heatlite import administration, preflight, wiring
+from heatlite import administration, wiring
 from heatlite.core.config import Settings
 from heatlite.core.errors import DatabaseUnavailable
-from heatlite.core.logs import CarryIds
+from heatlite.core.runtime.logs import CarryIds
+from heatlite.serving import preflight
 from heatlite.store.errors import UnreadableSecret
 from heatlite.store.secrets.cipher import new_key
 from tests.api.conftest import Heat, value
@@ -42,7 +43,7 @@ def in_files(folder: Path, *secrets: str) -> list[str]:
     ]
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_nothing_hidden_is_read_anywhere(tmp_path: Path, log: Callable[[], str]) -> None:
     server = wiring.embedded(Settings(database=sqlite(tmp_path), metrics=True))
     heat = Heat(server.app)
@@ -73,6 +74,7 @@ def plain(secret: object = None) -> dict[str, object]:
     }
 
 
+@pytest.mark.slow
 def test_an_update_that_hides_something_seals_what_is_there(own_heat: Heat, tmp_path: Path) -> None:
     given = {"parameters": {"secret": SECRET}}
     path = own_heat.create(plain(), **given)
@@ -99,7 +101,7 @@ def test_a_stack_with_nothing_hidden_is_in_clear(own_heat: Heat, tmp_path: Path)
     assert shown["resource_properties"] == {"value": "to be seen"}
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_keys_are_changed_under_a_stack_that_goes_on(tmp_path: Path) -> None:
     url, old, new = sqlite(tmp_path), new_key(), new_key()
 
@@ -131,7 +133,7 @@ def test_keys_are_changed_under_a_stack_that_goes_on(tmp_path: Path) -> None:
     assert in_files(tmp_path, *HIDDEN) == []
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_keys_are_changed_while_an_operation_runs(tmp_path: Path) -> None:
     url, old, new = sqlite(tmp_path), new_key(), new_key()
     server = wiring.embedded(Settings(database=url, encryption_keys=(old,)))
@@ -164,6 +166,7 @@ def test_keys_are_changed_while_an_operation_runs(tmp_path: Path) -> None:
     assert in_files(tmp_path, SECRET) == []
 
 
+@pytest.mark.slow
 def test_what_lay_in_clear_is_encrypted_with_the_first_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(database=sqlite(tmp_path))
     monkeypatch.setattr("heatlite.store.secrets.field_encryption.open_cipher", lambda *_: None)
@@ -179,7 +182,7 @@ def test_what_lay_in_clear_is_encrypted_with_the_first_key(tmp_path: Path, monke
     server.close()
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_whoever_is_not_alone_is_told_that_the_file_is_not_wiped(
     own_heat: Heat, own_server: wiring.Embedded, tmp_path: Path
 ) -> None:
@@ -203,7 +206,7 @@ WITHOUT = f"import sys; sys.modules['cryptography'] = None; {COMMANDS}"
 """The same where the library is not installed."""
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("code", [COMMANDS, WITHOUT])
 def test_the_command_line_shows_nothing_with_and_without_the_library(tmp_path: Path, code: str) -> None:
     home = tmp_path / "home"

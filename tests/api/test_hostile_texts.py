@@ -89,19 +89,31 @@ def hostile_stack(heat: Heat, name: str = "s", **more: Any) -> str:
 PLAYBOOK: Final = "name: deploy\nstages:\n- name: one\n  hosts: all\n  action: script\n"
 LINES: Final[Sequence[Sequence[str]]] = [
     ["ls"], ["show", "s"], ["explain", "s"], ["resources", "s", "--nested", "2"], ["resources", "s", "-o", "wide"],
-    ["find", HOSTILE], ["outputs", "s"], ["events", "s"], ["history", "s"], ["validate", "s.yaml"],
+    ["find", HOSTILE], ["outputs", "s"], ["events", "s"], ["history", "s"], ["history", "s", "--diff", "1", "1"],
+    ["undo", "s", "-y"], ["validate", "s.yaml"],
     ["plan", "broken.yaml", "-n", "s"], ["plan", "s.yaml", "-n", "other", "-P", f"p={HOSTILE}"],
     ["mark-unhealthy", "s", "plain", "--reason", HOSTILE], ["resources", "s"], ["show", "s"], ["explain", "s"],
     ["health", "show", "s"], ["incident", "list"], ["incident", "show", HOSTILE], ["incident", "approve", HOSTILE],
     ["incident", "close", HOSTILE], ["healing", "show", "s"], ["healing", "list"], ["healing", "off", "s"],
+    ["readers", "s"], ["refresh", "s", HOSTILE, "-y"], ["end-bake", "s", "--reason", HOSTILE],
+    ["approval", "list", "--stack", HOSTILE], ["approval", "show", HOSTILE], ["approval", "reject", HOSTILE],
+    ["approval", "approve", HOSTILE, "-y"],
+    ["change-policy", "show", "s"], ["change-policy", "set", HOSTILE, "s"], ["change-policy", "off", "s", "-y"],
     ["healing", "set", "s", HOSTILE], ["healing", "acknowledge", "s", HOSTILE],
+    ["schedule", "add", "s", HOSTILE, "resize", HOSTILE, "--cron", HOSTILE, "--timezone", HOSTILE],
+    ["schedule", "list", "s"], ["schedule", "show", "s", HOSTILE], ["schedule", "pause", "s", HOSTILE],
+    ["schedule", "unpause", "s", HOSTILE], ["schedule", "remove", "s", HOSTILE],
+    ["expire", "s", "never"], ["drift", "show", "s"], ["drift", "revert", "s", "-y"],
+    ["drift", "accept", "s", "-y"], ["import", "s", f"{HOSTILE}={HOSTILE}", "-y"], ["detach", "s", HOSTILE, "-y"],
+    ["move", "s", HOSTILE, HOSTILE, "-y"],
     ["mark-healthy", "s", "plain", "--reason", HOSTILE], ["check", "s"], ["protect", "s", "plain", "--reason", HOSTILE],
     ["unprotect", "s", "plain"], ["protect", "s", "--reason", HOSTILE], ["unprotect", "s"],
     ["lock", "s", "--reason", HOSTILE, "-y"], ["lock-status", "s"], ["up", "broken.yaml", "-n", "s", "-y"],
     ["explain", "s"], ["down", "s", "-y"], ["lock-status", "s"], ["unlock", "s"], ["rotate-keys", "s"],
     ["group", "scale-out", "s", f"r{HOSTILE}"], ["group", "scale-in", "s", f"r{HOSTILE}"],
     ["group", "resize", "s", f"r{HOSTILE}", "2"], ["group", "replace", "s", f"r{HOSTILE}", "0"],
-    ["group", "delete", "s", f"r{HOSTILE}", "0"], ["member", "check", "s", f"r{HOSTILE}"],
+    ["group", "delete", "s", f"r{HOSTILE}", "0"], ["group", "leave", "s", f"r{HOSTILE}", HOSTILE, "-y"],
+    ["group", "join", "s", f"r{HOSTILE}", HOSTILE, "-y"], ["member", "check", "s", f"r{HOSTILE}"],
     ["member", "recover", "s", f"r{HOSTILE}"], ["health", "source", "show", HOSTILE],
     ["health", "source", "put", HOSTILE, HOSTILE], ["health", "source", "acknowledge", HOSTILE],
     ["health", "token", "create", HOSTILE, "--source", HOSTILE], ["health", "token", "list"],
@@ -120,6 +132,7 @@ LINES: Final[Sequence[Sequence[str]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_no_mark_of_direction_whatever_the_command(heat: Heat) -> None:
     hostile_stack(heat)
     Path("playbook.yaml").write_text(PLAYBOOK.replace("deploy", json.dumps(HOSTILE)))

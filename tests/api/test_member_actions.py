@@ -51,7 +51,11 @@ FAULTS: list[tuple[Any, str]] = [
     ({"explode": {}}, "Invalid action explode"),
     ({"resize": {}}, "resize"),
     ({"resize": {"adjustment_type": "EXACT_CAPACITY", "number": 1.5}}, "whole number"),
-    ({"resize": {"adjustment_type": "EXACT_CAPACITY", "number": 3, "max_size": 9}}, "the template's"),
+    ({"resize": {"adjustment_type": "EXACT_CAPACITY", "number": 3, "max_size": 2}}, "its limits are 0 and 2"),
+    ({"resize": {"adjustment_type": "EXACT_CAPACITY", "number": 3, "max_size": 10_001}}, "resize.max_size"),
+    ({"resize": {"min_size": 5, "max_size": 4}}, "min_size is above max_size"),
+    ({"resize": {"min_size": None}}, "needs a number for min_size or max_size"),
+    ({"resize": {"max_size": 3, "min_step": 1}}, "resize: unknown key min_step"),
     ({"resize": {"adjustment_type": "EXACT_CAPACITY", "number": 3, "min_step": 1}}, "CHANGE_IN_PERCENTAGE"),
     ({"resize": {"adjustment_type": "EXACT_CAPACITY", "number": -1}}, "limits"),
     ({"resize": {"follow_template": True, "number": 3}}, "resize"),
@@ -65,6 +69,13 @@ FAULTS: list[tuple[Any, str]] = [
     ({"delete_members": {"members": ["9"]}}, "no member 9"),
     ({"delete_members": {"members": ["1", "1"]}}, "named twice"),
     ({"replace_members": {"members": ["9"]}}, "no member 9"),
+    ({"leave": {"members": ["9"], "resource": "g"}}, "leave: unknown key resource"),
+    ({"leave": {"members": []}}, "leave.members"),
+    ({"leave": {"members": ["9"]}}, "no member 9"),
+    ({"join": {"members": [{"id": "x", "key": {}}], "changes": "no"}}, "join.members[0]: unknown key key"),
+    ({"join": {"members": [{"id": "x"}], "changes": "no"}}, "join.changes"),
+    ({"join": {"members": [{"id": "x"}]}}, "join.plan_digest: is required"),
+    ({"join": {"members": [{}], "plan_digest": "x"}}, "one of id, name, filter and ids"),
     ({"recover": {"operation": "NODE"}}, "recover.operation"),
     ({"recover": {"operation": "REBOOT"}}, "nothing to recover"),
     ({"recover": {"operation": "RECREATE"}}, "nothing to recover"),
@@ -83,6 +94,38 @@ def test_faults(heat: Heat, path: str) -> None:
     heat.fault("POST", actions(path, "g/9"), {"check": {}}, code=404)
     heat.fault("POST", actions(path, "a/b/c"), {"check": {}}, code=404)
     assert len(heat.get("/actions")["actions"]) == 2, "a create and its derived one"
+
+
+def test_leave_and_join(heat: Heat, path: str) -> None:
+    """Previews are bodies of the stack, with the path of the group."""
+    preview = f"{path}/preview?plan=true"
+    shown = heat.call("PATCH", preview, {"leave": {"resource": "g", "members": ["1"]}}).json["plan"]
+    (one,) = shown["resources"]
+    assert (one["path"], one["action"], "after" in shown) == (["g", "1"], "leave", False)
+    asked = {"members": ["1"], "plan_digest": shown["digest"]}
+    action = heat.call("POST", actions(path), {"leave": asked}, code=202).json["action"]
+    assert (action["action"], action["status"]) == ("GROUP_LEAVE", "SUCCEEDED")
+    asked = {"members": [{"id": one["physical_resource_id"], "as": "1"}]}
+    heat.call("POST", f"{path}/actions", {"lock": None}, code=200)
+    heat.settle(path, "LOCK_COMPLETE")
+    shown = heat.call("PATCH", preview, {"join": {"resource": "g", **asked}}).json["plan"]
+    asked["plan_digest"] = shown["digest"]
+    assert heat.fault("POST", actions(path), {"join": asked}, code=409)[0] == "StackLocked"
+    heat.call("POST", f"{path}/actions", {"unlock": None}, code=200)
+    heat.settle(path, "UNLOCK_COMPLETE")
+    action = heat.call("POST", actions(path), {"join": asked}, code=202).json["action"]
+    assert (action["action"], action["status"]) == ("GROUP_JOIN", "SUCCEEDED")
+    shown = heat.get(f"/actions/{action['id']}")["action"]
+    assert shown["outputs"]["added"] == {"1": one["physical_resource_id"]}
+    listed = heat.get("/actions")["actions"]
+    assert {one["action"] for one in listed} >= {"GROUP_JOIN", "GROUP_LEAVE"}
+    for body, text in (
+        ({"leave": {"members": ["1"]}}, "leave.resource"),
+        ({"leave": {"members": ["1"], "resource": "a"}}, "is no group"),
+        ({"leave": {"members": ["1"], "resource": "g"}, "join": {}}, "takes no other key"),
+    ):
+        assert text in heat.fault("PATCH", preview, body, code=400)[1], body
+    heat.fault("PATCH", preview, {"leave": {"members": ["1"], "resource": "x"}}, code=404)
 
 
 def test_a_path_into_a_group(heat: Heat, path: str) -> None:
@@ -126,7 +169,7 @@ class StoppedClock(Clock):
         return super().now() if self.time is None else self.time
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_signals_in_a_cooldown_leave_an_event_per_minute(tmp_path: Path) -> None:
     clock = StoppedClock()
     server = wiring.embedded(Settings(database=sqlite(tmp_path)), clock=clock)
@@ -174,7 +217,7 @@ def test_ignored_signals(heat: Heat) -> None:
     assert heat.app.post(f"{signed}&fail_fast=true", status=409).json["error"]["type"] == "ActionCooldown"
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_one_of_a_hundred_scales(heat: Heat) -> None:
     slow = {"type": "OS::Heat::TestResource", "properties": {"action_wait_secs": {"delete": -1}}}
     made = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 2, "resource_def": slow}}

@@ -17,15 +17,16 @@ from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.ports import free_port
-from heatlite import administration, preflight, wiring
-from heatlite import metrics as metrics_module
+from heatlite import administration, wiring
+from heatlite.api import metrics as metrics_module
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
-from heatlite.core.extras import MissingLibrary
-from heatlite.core.meter import Meter
+from heatlite.core.runtime.extras import MissingLibrary
+from heatlite.core.runtime.meter import Count, Meter
 from heatlite.core.status import ActionStatus, Verb
 from heatlite.features.healing.parts import Healing
 from heatlite.features.healing.store.store import HealingStore
+from heatlite.serving import preflight
 from heatlite.worker import serve_metrics
 from tests.api.conftest import Heat, template, value
 from tests.databases import away, sqlite
@@ -78,6 +79,7 @@ def test_the_shipped_alerts_name_metrics_that_exist(heat: Watched) -> None:
         assert any(shown_name == name and labels <= has for shown_name, has in shown), name
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Unknown REQUEST_METHOD")
 def test_requests_are_counted_by_route_and_answer(heat: Watched) -> None:
     path = heat.create(template(a=value()))
@@ -95,11 +97,11 @@ def test_requests_are_counted_by_route_and_answer(heat: Watched) -> None:
     assert requests(heat.shown(), "GET", "/metrics", 200) == 1
     # No name that a caller chooses makes a series: neither a path's nor a method's.
     assert {dict(labels).get("method") for _, labels in shown} == {"GET", "POST", "TRACE", None}
-    texts = {text for _, labels in shown for name, text in labels if name != "result"}
+    texts = {text for _, labels in shown for name, text in labels if name not in ("result", "state")}
     assert not any("unknown" in text or "demo" in text for text in texts)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_how_things_stand(heat: Watched) -> None:
     def running() -> float:
         return of(heat.shown(), "actions", verb="CREATE", status="RUNNING")
@@ -122,7 +124,7 @@ GROUP = {
 }
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_what_actions_and_handlers_did(heat: Watched) -> None:
     """A tree of two stacks, one that fails, deletions: as many of each as there were."""
     begun = time.time()
@@ -180,7 +182,7 @@ def test_a_worker_shows_its_metrics_at_a_port_of_its_own(tmp_path: Path) -> None
         serve_metrics(quiet, Meter())()
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_slow_clients_do_not_hold_the_port_of_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each connection has a thread and may open a connection of the database."""
     port = free_port()
@@ -213,7 +215,7 @@ def test_slow_clients_do_not_hold_the_port_of_a_worker(tmp_path: Path, monkeypat
     store.close()
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_database_that_is_away_is_seen(heat: Watched, server: wiring.Embedded, tmp_path: Path) -> None:
     with server.store.transaction():
         server.store.database.write("UPDATE stack SET name = name")
@@ -239,7 +241,7 @@ def test_without_the_library_nothing_starts(tmp_path: Path, monkeypatch: pytest.
     imported = builtins.__import__
 
     def fails(name: str, *more: Any, **named: Any) -> Any:
-        if name.startswith(("prometheus_client", "heatlite.metrics")):
+        if name.startswith(("prometheus_client", "heatlite.api.metrics")):
             raise ImportError(name, name="prometheus_client")
         return imported(name, *more, **named)
 
@@ -251,7 +253,7 @@ def test_without_the_library_nothing_starts(tmp_path: Path, monkeypatch: pytest.
     wiring.embedded(Settings(database=settings.database)).close()  # nothing was left behind
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_what_an_operator_looks_at_is_counted(heat: Watched, server: wiring.Embedded) -> None:
     path = heat.create(template(a={"type": "OS::Heat::TestResource"}, b=value()))
     heat.call("PATCH", f"{path}/resources/a", {"mark_unhealthy": True}, code=200)
@@ -286,8 +288,21 @@ def test_totals_are_counted(heat: Watched) -> None:
     assert shown["heatlite_resources_health_unknown", frozenset()] == 0
 
 
+@pytest.mark.slow
 def test_storms_are_counted(heat: Watched, server: wiring.Embedded) -> None:
     assert heat.shown()["heatlite_health_storms", frozenset()] == 0
     with server.store.transaction():
         server.store.of(HealingStore).sources.begin_storm("demo", "alertmanager", 1.0)
     assert of(heat.shown(), "health_storms") == 1
+
+
+def test_counts_of_features_with_and_without_labels(server: wiring.Embedded) -> None:
+    meter = metrics_module.Metrics(server.store, Clock(), lambda: True)
+    plain, labelled = Count("plain", "Plain.", (), ((),)), Count("labelled", "By kind.", ("kind",), (("a",),))
+    meter.declare(plain, labelled)
+    assert b"plain_total 0.0" in meter.text()
+    assert b'labelled_total{kind="a"} 0.0' in meter.text()
+    meter.count(plain)
+    meter.count(labelled, "a", number=2)
+    assert b"plain_total 1.0" in meter.text()
+    assert b'labelled_total{kind="a"} 2.0' in meter.text()

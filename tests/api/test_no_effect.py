@@ -4,6 +4,7 @@ That is an error, an action, an event, an entry of a lock or, for what is so alr
 """
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any, Final
 
 import pytest
@@ -13,9 +14,12 @@ from heatlite.engine.state.unit_of_work import row_with_state
 from heatlite.features.healing.store.records import HealingScopeRecord
 from heatlite.features.healing.store.store import HealingStore
 from heatlite.store.store import Store
+from tests.tables import sampled
 from tests.waiting import eventually
 
 from .conftest import Heat, template
+
+pytestmark = pytest.mark.slow
 
 MEMBER = {"type": "OS::Heat::TestResource", "properties": {"value": "v"}}
 
@@ -123,6 +127,8 @@ OPERATIONS: Final[dict[str, tuple[str, str, Any]]] = {
     "heal": ("POST", "actions", {"heal": None}),
     "heal resource": ("POST", "actions", {"heal": {"resources": ["a"]}}),
     "heal member": ("POST", "actions", {"heal": {"resources": ["g/MEMBER"]}}),
+    "revert drift": ("POST", "actions", {"revert_drift": None}),
+    "revert drift of a resource": ("POST", "actions", {"revert_drift": {"resources": ["a"]}}),
     "suspend": ("POST", "actions", {"suspend": None}),
     "resume": ("POST", "actions", {"resume": None}),
     "retry": ("POST", "actions", {"retry": None}),
@@ -154,9 +160,11 @@ def traces(heat: Heat, path: str) -> list[object]:
     return [*(one["id"] for one in (*events, *actions)), *((one["id"], one["count"]) for one in lock)]
 
 
-@pytest.mark.share(40, whole=8)
-@pytest.mark.parametrize("operation", sorted(OPERATIONS))
-@pytest.mark.parametrize("state", sorted({*STATES, *SIZES}))
+PAIRS = sampled(sorted(product({*STATES, *SIZES}, OPERATIONS)), 8, pytest.mark.thorough)
+"""Each state with several operations, and each operation in several states; all pairs in a thorough run."""
+
+
+@pytest.mark.parametrize(("state", "operation"), PAIRS)
 def test_nothing_is_silent(heat: Heat, store: Store, state: str, operation: str) -> None:
     path = heat.create(made(**SIZES.get(state, {})))
     STATES.get(state, STATES["at rest"])(heat, store, path)

@@ -10,6 +10,7 @@ from heatlite import wiring
 from heatlite.core.clock import from_text
 from heatlite.core.json import dump, parse
 from heatlite.store.store import Store
+from tests.tables import few
 from tests.waiting import eventually
 
 from .conftest import Heat, new_project, template, value
@@ -441,18 +442,20 @@ class TestSignals:
 
     @pytest.mark.parametrize(
         ("body", "says"),
-        [
-            (None, "The request needs a JSON object as its body, not nothing."),
-            ([], "The request needs a JSON object as its body, not a list."),
-            ({}, "The body: needs signal."),
-            ({"force": True}, "The body: needs signal."),
-            ({"signal": "STOP"}, "signal: must be one of: CANCEL, RESUME, SUSPEND."),
-            ({"signal": "cancel"}, "signal: must be one of: CANCEL, RESUME, SUSPEND."),
-            ({"signal": None}, "signal: must be one of: CANCEL, RESUME, SUSPEND."),
-            ({"signal": "CANCEL", "force": "yes"}, "force: must be true or false, not text."),
-            ({"signal": "SUSPEND", "force": True}, "'force' is valid with CANCEL only"),
-            ({"signal": "CANCEL", "why": "x"}, "The body: unknown key why; there are: signal, force."),
-        ],
+        few(
+            [
+                (None, "The request needs a JSON object as its body, not nothing."),
+                ([], "The request needs a JSON object as its body, not a list."),
+                ({}, "The body: needs signal."),
+                ({"force": True}, "The body: needs signal."),
+                ({"signal": "STOP"}, "signal: must be one of: CANCEL, RESUME, SUSPEND."),
+                ({"signal": "cancel"}, "signal: must be one of: CANCEL, RESUME, SUSPEND."),
+                ({"signal": None}, "signal: must be one of: CANCEL, RESUME, SUSPEND."),
+                ({"signal": "CANCEL", "force": "yes"}, "force: must be true or false, not text."),
+                ({"signal": "SUSPEND", "force": True}, "'force' is valid with CANCEL only"),
+                ({"signal": "CANCEL", "why": "x"}, "The body: unknown key why; there are: signal, force."),
+            ]
+        ),
     )
     def test_what_is_no_signal(self, heat: Heat, endless: str, body: object, says: str) -> None:
         kind, message = heat.fault("POST", f"/actions/{endless}", body)

@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from tests.tables import few
+
 from .conftest import Heat, served_routes, template, value
 from .described import DOCUMENT
 
@@ -29,6 +31,7 @@ ANY = {
 """Requests that take any key: the query API checks its own, a signature covers them, a redirect passes them on."""
 
 
+@pytest.mark.slow
 def test_every_request_refuses_the_keys_that_it_does_not_know(refusing: Heat) -> None:
     for method, path in served_routes(refusing.wsgi):
         place = method, re.sub(r"\{\w+\}", "{}", path)
@@ -59,23 +62,25 @@ def test_keys_of_a_path_into_nested_stacks(refusing: Heat) -> None:
 
 @pytest.mark.parametrize(
     "asked",
-    [
-        "/stacks?global_tenant=False&show_nested=False&limit=2&sort_keys=stack_name&sort_dir=asc&tags=a&not_tags_any=b",
-        "/stacks?tenant_id={project}&name=s&status=CREATE_COMPLETE&owner_id=&show_hidden=True",
-        "/stacks?sort_dir=desc&sort_key=created_at&limit=21&page_size=20",
-        "{stack}?resolve_outputs=False",
-        "{stack}/resources?nested_depth=2&with_detail=True&type=Value",
-        "{stack}/resources/a?with_attr=value",
-        "{stack}/events?sort_dir=asc&sort_key=event_time&limit=1&nested_depth=1&resource_name=a",
-        "{stack}/resources/a/events?sort_dir=asc&limit=1&resource_status=COMPLETE",
-        "{stack}/resources/a/events?resource_name=a",
-        "/resource_types?with_description=True&name=OS&version=1",
-        "/resource_types/OS::Heat::Value?with_description=False",
-        "/resource_types/OS::Heat::Value/template?template_type=hot",
-        "/template_versions/heat_template_version.2021-04-16/functions?with_condition_func=True",
-        "/software_configs?global_tenant=False&limit=1",
-        "/software_deployments?server_id=x",
-    ],
+    few(
+        [
+            "/stacks?global_tenant=False&show_nested=False&limit=2&sort_keys=stack_name&sort_dir=asc&tags=a&not_tags_any=b",
+            "/stacks?tenant_id={project}&name=s&status=CREATE_COMPLETE&owner_id=&show_hidden=True",
+            "/stacks?sort_dir=desc&sort_key=created_at&limit=21&page_size=20",
+            "{stack}?resolve_outputs=False",
+            "{stack}/resources?nested_depth=2&with_detail=True&type=Value",
+            "{stack}/resources/a?with_attr=value",
+            "{stack}/events?sort_dir=asc&sort_key=event_time&limit=1&nested_depth=1&resource_name=a",
+            "{stack}/resources/a/events?sort_dir=asc&limit=1&resource_status=COMPLETE",
+            "{stack}/resources/a/events?resource_name=a",
+            "/resource_types?with_description=True&name=OS&version=1",
+            "/resource_types/OS::Heat::Value?with_description=False",
+            "/resource_types/OS::Heat::Value/template?template_type=hot",
+            "/template_versions/heat_template_version.2021-04-16/functions?with_condition_func=True",
+            "/software_configs?global_tenant=False&limit=1",
+            "/software_deployments?server_id=x",
+        ]
+    ),
 )
 def test_what_clients_of_heat_send(heat: Heat, asked: str) -> None:
     """Queries of python-heatclient, openstacksdk and gophercloud."""

@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from webtest import TestResponse
 
@@ -19,7 +19,7 @@ from heatlite.template.dialects import DIALECTS
 from tests.api.conftest import Heat, stop_actions
 from tests.databases import sqlite
 from tests.function_examples import CALLS, FILES, document, known_values, put_in
-from tests.thorough import SHARED_FIXTURE, examples
+from tests.laws import FEW_EXAMPLES
 
 LATEST = DIALECTS["heat_template_version.2021-04-16"]
 TESTED = "OS::Heat::TestResource"
@@ -40,6 +40,7 @@ def text_with(name: str) -> Json:
     return {"str_replace": {"template": "x-N", "params": {"N": {"get_resource": name}}}}
 
 
+@pytest.mark.slow
 def test_ids_in_names_and_scripts(cloud: Heat) -> None:
     """The types that look for implied dependencies read such properties first."""
     port: JsonMap = {"network": {"get_resource": "net"}, "name": text_with("net")}
@@ -141,7 +142,8 @@ class Subject:
         return {one["resource_name"]: one["physical_resource_id"] for one in shown}
 
 
-@settings(max_examples=examples(40), deadline=None, suppress_health_check=SHARED_FIXTURE)
+@pytest.mark.slow
+@FEW_EXAMPLES
 @given(using=st.lists(users(), min_size=1, max_size=3), rolls_back=st.booleans())
 def test_random_functions_over_references(heat: Heat, using: list[tuple[str, JsonMap]], rolls_back: bool) -> None:
     subject = Subject(heat, using, rolls_back)

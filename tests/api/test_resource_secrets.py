@@ -193,6 +193,10 @@ def complete(folder: Path) -> Iterator[Bench]:
     applied = {"server": "another", "config": config, "signal_transport": "NO_SIGNAL"}
     made = template(applies={"type": "OS::Heat::SoftwareDeployment", "properties": applied})
     bench.member.settle(bench.member.create(made, "elsewhere"), "CREATE_COMPLETE")
+    for path in (bench.path, bench.hides):
+        nightly = {"name": "nightly", "cron": "0 3 * * *", "do": {"check": {}}, "enabled": False}
+        bench.member.call("POST", f"{path}/schedules", nightly, 201)
+        bench.member.call("PUT", f"{path}/expiry", {"expires_at": "2099-01-01T00:00:00Z"}, 200)
     yield bench
     bench.server.close()
 
@@ -244,7 +248,7 @@ def decoded(text: str) -> Iterator[str]:
             yield urlsafe_b64decode(digits.replace("+", "-").replace("/", "_")).decode()
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_reader_is_shown_no_secret_of_a_resource(bench: Bench) -> None:
     secrets = bench.secrets()
     assert len(secrets) >= 26 + len(HIDDEN)
@@ -252,7 +256,7 @@ def test_a_reader_is_shown_no_secret_of_a_resource(bench: Bench) -> None:
     assert {where: found for where, text in shown.items() if (found := seen(text, secrets))} == {}
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_caller_who_may_export_is_shown_them(bench: Bench) -> None:
     """They show that the test above would have found them."""
     shown = views(bench.member, bench.path)
@@ -262,6 +266,7 @@ def test_a_caller_who_may_export_is_shown_them(bench: Bench) -> None:
     assert snapshot["data"]["resources"]["server"]["resource_data"]["signal_key"]["secret"]
 
 
+@pytest.mark.slow
 def test_a_snapshot_that_a_reader_sees_keeps_its_form(bench: Bench) -> None:
     (snapshot,) = bench.reader.get(f"{bench.path}/snapshots")["snapshots"]
     assert snapshot["data"]["resources"]["server"]["resource_data"] == {}
@@ -269,6 +274,7 @@ def test_a_snapshot_that_a_reader_sees_keeps_its_form(bench: Bench) -> None:
     assert snapshot["data"]["resources"]["server"]["type"] == "OS::Heat::DeployedServer"
 
 
+@pytest.mark.slow
 def test_a_reader_of_a_large_group_reads_each_member_few_times(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     def group(made: object) -> dict[str, object]:
         return {"type": "OS::Heat::ResourceGroup", "properties": {"count": 40, "resource_def": made}}
@@ -294,7 +300,7 @@ def test_a_reader_of_a_large_group_reads_each_member_few_times(bench: Bench, mon
     bench.member.call("DELETE", path, code=204)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_new_keys_make_old_urls_and_tokens_worthless(own_bench: Bench) -> None:
     bench = own_bench
     outsider = Heat(bench.server.app)
@@ -337,6 +343,7 @@ def test_an_agent_gets_what_it_applies_in_clear(bench: Bench) -> None:
 
 
 UNREAD = frozenset({
+    "approvals/{approval_id}",
     "health/{source}", "incidents/{incident_id}", "node_actions/{node_action_id}", "node_playbooks/{playbook}",
     "resource_types/{type_name}", "resource_types/{type_name}/template", "resources", "services",
     "template_versions/{version}/functions",
@@ -344,7 +351,7 @@ UNREAD = frozenset({
 """Routes that tell nothing of these stacks. A new route is read, or has a reason to be here."""
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_no_route_shows_a_reader_a_secret(bench: Bench) -> None:
     """Each route that reads, with the names and ids of the stacks.
 
@@ -355,7 +362,7 @@ def test_no_route_shows_a_reader_a_secret(bench: Bench) -> None:
     assert {url: seen(text, secrets) for url, text in read.items()} == {}
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_each_place_of_hidden_values_is_read(bench: Bench) -> None:
     """The member sees values at the places where the reader sees none."""
     shown = {url.partition("?")[0] for url, text in all_read(bench, bench.member) if seen(text, [TEXT])}
@@ -377,6 +384,8 @@ def all_read(bench: Bench, reader: Heat, *refused: str) -> Iterator[tuple[str, s
     known = {
         "action": [one["id"] for one in reader.get("/actions")["actions"]],
         "config_id": [one["id"] for one in reader.get("/software_configs")["software_configs"]],
+        "schedule_id": ["nightly"],
+        "number": ["1"],
         "deployment_id": [one["id"] for one in reader.get("/software_deployments")["software_deployments"]],
         "server_id": [
             row.physical_id or ""
@@ -404,7 +413,8 @@ def all_read(bench: Bench, reader: Heat, *refused: str) -> Iterator[tuple[str, s
                 url = path
                 for name, one in zip(names, values, strict=True):
                     url = url.replace(f"{{{name}}}", one)
-                answer = reader.call("GET", f"{url}?resolve_outputs=false" if path.endswith("{stack_id}") else url)
+                query = {"{stack_id}": "?resolve_outputs=false", "diff": "?with=1"}.get(path.rpartition("/")[2], "")
+                answer = reader.call("GET", url + query)
                 if answer.status_int == 200:
                     asked += 1
                     unread.discard(path)
@@ -413,6 +423,7 @@ def all_read(bench: Bench, reader: Heat, *refused: str) -> Iterator[tuple[str, s
     assert {path.removeprefix("/v1/{project}/") for path in unread} == {*UNREAD, *refused}
 
 
+@pytest.mark.slow
 def test_the_query_api_shows_a_reader_no_secret(bench: Bench) -> None:
     ask, secrets = with_key(bench.reader), bench.secrets()
     stack = bench.server.store.stacks.by_name("demo", "s")

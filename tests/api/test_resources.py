@@ -9,18 +9,21 @@ import pytest
 from msgspec.structs import replace
 
 from heatlite.api.handlers import events as event_routes
+from heatlite.cli.client import _with_paths
 from heatlite.core.ids import new_id
 from heatlite.core.status import Status, Verb
 from heatlite.store.database.database import Database
 from heatlite.store.database.statements import Parameters, Row
 from heatlite.store.records import EventRecord
 from heatlite.store.store import Store
+from tests.tables import few
 
 from .conftest import Heat, template, value
 
 ITEM = {
     "resource_name", "logical_resource_id", "physical_resource_id", "resource_type", "resource_status",
     "resource_status_reason", "creation_time", "updated_time", "required_by", "links", "protection", "deletion_policy",
+    "drift",
 }  # fmt: skip
 EVENT = {
     "id", "links", "event_time", "resource_name", "logical_resource_id", "resource_status", "resource_status_reason",
@@ -80,6 +83,29 @@ class TestResources:
             assert heat.get(f"{path}/resources/{name}")["resource"]["left_over"] == [shown]
         asked = heat.get(f"{path}/resources/gone")["resource"]
         assert (asked["resource_status"], "left_over" in asked) == ("DELETE_FAILED", False)
+
+    def test_a_stack_lists_what_a_failed_operation_has_left(self, heat: Heat, store: Store) -> None:
+        """Law G9. The command that lists resources has it, too."""
+        path = heat.create(PAIR)
+        assert "leftovers" not in heat.get(path)["stack"]
+        stack = store.stacks.get(path.rpartition("/")[2])
+        assert stack is not None
+        (row,) = store.resources.by_name(stack.id, ["a"])
+        old = replace(row, id=new_id(), physical_id="gone", verb=Verb.DELETE, status=Status.FAILED)
+        with store.transaction():
+            store.resources.insert_many([replace(old, status_reason="in use")])
+            store.stacks.save(replace(stack, verb=Verb.UPDATE, status=Status.FAILED))
+        assert heat.get(path)["stack"]["leftovers"] == [
+            {
+                "resource_name": "a",
+                "resource_type": "OS::Heat::Value",
+                "physical_resource_id": "gone",
+                "resource_status": "DELETE_FAILED",
+                "resource_status_reason": "in use",
+            }
+        ]
+        listed = _with_paths(heat.get(f"{path}/resources")["resources"])
+        assert sorted(str(one["path"]) for one in listed) == ["a", "a (old)", "b"]
 
     def test_details_and_filters(self, heat: Heat) -> None:
         path = heat.create(PAIR)
@@ -186,8 +212,11 @@ class TestPages:
             url = "".join(link["href"].partition(heat.root)[2] for link in body.get("links", ()))
         return found
 
-    @pytest.mark.parametrize("more", ["", "&name=0&name=g", "&type=Group", "&status=COMPLETE", "&with_detail=True"])
-    @pytest.mark.parametrize("limit", [1, 2, 4, 100])
+    @pytest.mark.parametrize(
+        "more",
+        few(["", "&name=0&name=g", "&type=Group", "&status=COMPLETE", "&with_detail=True"]),
+    )
+    @pytest.mark.parametrize("limit", few([1, 2, 4, 100]))
     def test_pages_have_each_resource_once(self, heat: Heat, limit: int, more: str) -> None:
         path = heat.create(NESTED)
         whole = heat.get(f"{path}/resources?nested_depth=5{more}")["resources"]
@@ -271,7 +300,7 @@ class TestPaths:
         heat.call("POST", f"{path}/lock/suppressed/{entry['id']}/replay", code=200)
         assert heat.get(f"{path}/resources/g/1/0")["resource"]["resource_status"] == "CHECK_FAILED"
 
-    @pytest.mark.parametrize("name", ["g/7", "g/1/zz", "a/0", "zz/0"])
+    @pytest.mark.parametrize("name", few(["g/7", "g/1/zz", "a/0", "zz/0"]))
     def test_unknown(self, heat: Heat, name: str) -> None:
         path = heat.create(NESTED)
         for method, body in (("GET", None), ("PATCH", {"mark_unhealthy": True})):
@@ -364,38 +393,40 @@ class TestMark:
 
     @pytest.mark.parametrize(
         ("body", "message"),
-        [
-            ({}, "Missing mandatory (mark_unhealthy) key from mark unhealthy request"),
-            (
-                {"resource_status_reason": "r"},
-                "Missing mandatory (mark_unhealthy) key from mark unhealthy request",
-            ),
-            ({"mark_unhealthy": True, "zz": 1}, "Invalid keys in resource mark unhealthy {'zz'}"),
-            (
-                {"mark_unhealthy": "maybe"},
-                'Unrecognized value "maybe" for "mark_unhealthy", acceptable values are: true, false.',
-            ),
-            (
-                {"mark_unhealthy": 1},
-                'Unrecognized value "1" for "mark_unhealthy", acceptable values are: true, false.',
-            ),
-            (
-                {"mark_unhealthy": None},
-                'Unrecognized value "None" for "mark_unhealthy", acceptable values are: true, false.',
-            ),
-            (
-                {"mark_unhealthy": True, "resource_status_reason": 5},
-                "resource_status_reason: must be text or null, not a number.",
-            ),
-            (
-                [],
-                "The server could not comply with the request since it is either malformed or otherwise incorrect.",
-            ),
-            (
-                None,
-                "The server could not comply with the request since it is either malformed or otherwise incorrect.",
-            ),
-        ],
+        few(
+            [
+                ({}, "Missing mandatory (mark_unhealthy) key from mark unhealthy request"),
+                (
+                    {"resource_status_reason": "r"},
+                    "Missing mandatory (mark_unhealthy) key from mark unhealthy request",
+                ),
+                ({"mark_unhealthy": True, "zz": 1}, "Invalid keys in resource mark unhealthy {'zz'}"),
+                (
+                    {"mark_unhealthy": "maybe"},
+                    'Unrecognized value "maybe" for "mark_unhealthy", acceptable values are: true, false.',
+                ),
+                (
+                    {"mark_unhealthy": 1},
+                    'Unrecognized value "1" for "mark_unhealthy", acceptable values are: true, false.',
+                ),
+                (
+                    {"mark_unhealthy": None},
+                    'Unrecognized value "None" for "mark_unhealthy", acceptable values are: true, false.',
+                ),
+                (
+                    {"mark_unhealthy": True, "resource_status_reason": 5},
+                    "resource_status_reason: must be text or null, not a number.",
+                ),
+                (
+                    [],
+                    "The server could not comply with the request since it is either malformed or otherwise incorrect.",
+                ),
+                (
+                    None,
+                    "The server could not comply with the request since it is either malformed or otherwise incorrect.",
+                ),
+            ]
+        ),
     )
     def test_bad_bodies(self, heat: Heat, body: object, message: str) -> None:
         path = heat.create(PAIR)

@@ -11,8 +11,6 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 import pytest
 
-from tests.thorough import THOROUGH
-
 from .conftest import Heat, template, value
 from .described import DOCUMENT
 
@@ -98,9 +96,10 @@ def settings(names: Mapping[str, str]) -> str:
     return "".join(f'"path.{name}" = {json.dumps(given)}\n' for name, given in names.items())
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.skipif(not PROGRAM.is_file(), reason="needs schemathesis")
-def test_requests_made_from_the_document(heat: Heat, port: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("phases", ["coverage", pytest.param("coverage,fuzzing", marks=pytest.mark.thorough)])
+def test_requests_made_from_the_document(heat: Heat, port: int, tmp_path: Path, phases: str) -> None:
     """Send a few thousand requests, the same each time."""
     text = f"[parameters]\n{settings(made(heat, 'read'))}"
     for name, ids in (("changed", CHANGING), ("ended", ENDING)):
@@ -110,7 +109,7 @@ def test_requests_made_from_the_document(heat: Heat, port: int, tmp_path: Path) 
     (tmp_path / "openapi.json").write_text(json.dumps(DOCUMENT))
     command = [
         PROGRAM, "--config-file", "schemathesis.toml", "run", "openapi.json", "--url", f"http://127.0.0.1:{port}",
-        "--phases", "coverage,fuzzing" if THOROUGH else "coverage",
+        "--phases", phases,
         "--request-timeout", "240", "--max-examples", "3", "--seed", "1", "--generation-deterministic",
         "--checks", ",".join(CHECKS), "--continue-on-failure", "--warnings", "off", "--no-color",
     ]  # fmt: skip

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from falcon import testing
 
-from heatlite import administration, preflight, wiring
+from heatlite import administration, wiring
 from heatlite.api.access.authentication import secrets_of
 from heatlite.api.request import Request
 from heatlite.core.config import BadSetting, Settings
 from heatlite.core.context import Context
 from heatlite.core.status import LIVE_ACTIONS
 from heatlite.engine.admission.caller_context import restore_context
+from heatlite.serving import preflight
 from heatlite.store.admin.rotation import RotationResult
 from heatlite.store.errors import UnreadableSecret
 from heatlite.store.records import ActionRecord
@@ -152,6 +153,7 @@ def test_it_comes_back_after_a_restart_in_the_middle(heat: Heat, server: wiring.
         again.close()
 
 
+@pytest.mark.slow
 def test_it_shows_in_no_answer_and_no_log(heat: Heat, store: Store, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     path = begin(heat, store)
@@ -214,6 +216,7 @@ def test_keys_are_changed(rotating: tuple[str, str, str]) -> None:
     store.close()
 
 
+@pytest.mark.slow
 def test_what_no_key_opens_is_named_and_left(rotating: tuple[str, str, str]) -> None:
     url, _, new = rotating
     store = Store.open(url)
@@ -229,7 +232,8 @@ WITHOUT = """
 import logging, sys
 sys.modules["cryptography"] = None
 logging.basicConfig(format="%(levelname)s %(message)s")
-from heatlite import administration, preflight, wiring
+from heatlite import administration, wiring
+from heatlite.serving import preflight
 from heatlite.core.config import Settings
 from tests.api.conftest import Heat, template, value
 server = wiring.embedded(Settings(database=sys.argv[1]), url="http://127.0.0.1:8004")
@@ -244,7 +248,7 @@ server.close()
 """
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_without_the_library_nothing_is_stored_and_all_works(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore", "-c", WITHOUT, sqlite(tmp_path)]
     root = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from webtest import TestResponse
 
@@ -20,12 +20,13 @@ from heatlite.core.ids import new_id
 from heatlite.core.status import Status, Verb
 from heatlite.plugin.coercion import Kind
 from heatlite.plugin.schema import Field
-from heatlite.resources import BUILTIN
 from heatlite.store.records import ResourceRecord
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store
 from tests.databases import sqlite
-from tests.thorough import SHARED_FIXTURE, examples
+from tests.laws import FEW_EXAMPLES
+from tests.resource_types import ALL_TYPES
+from tests.tables import few, sampled
 
 from .conftest import Heat, template, value
 
@@ -90,7 +91,7 @@ class TestPlain:
         heat.call("POST", f"{path}/resources/h/signal", code=200)
         assert list(metadata(heat, path)) == ["1"]
 
-    @pytest.mark.parametrize("body", [{"status": "MAYBE"}, {"x": 1}, {"reason": []}])
+    @pytest.mark.parametrize("body", few([{"status": "MAYBE"}, {"x": 1}, {"reason": []}]))
     def test_a_bad_one_is_refused(self, heat: Heat, body: object) -> None:
         path = heat.create(template(h=handle()))
         assert heat.fault("POST", f"{path}/resources/h/signal", body)[0] == "ValueError"
@@ -165,7 +166,7 @@ class TestTransports:
             assert send(heat, signal_of(heat, path, quoted)["alarm_url"], {"id": "a"}).text == "null"
             assert list(metadata(heat, path, quoted)) == ["a"]
 
-    @pytest.mark.parametrize("method", ["GET", "DELETE", "PATCH"])
+    @pytest.mark.parametrize("method", few(["GET", "DELETE", "PATCH"]))
     def test_other_methods(self, heat: Heat, method: str) -> None:
         path = heat.create(template(h=handle()))
         answer = send(heat, signal_of(heat, path)["alarm_url"], None, method)
@@ -226,7 +227,6 @@ class TestSignatures:
         heat.settle(path, "DELETE_COMPLETE")
         assert denied(send(heat, native))
 
-    @settings(max_examples=examples(60), deadline=None, suppress_health_check=SHARED_FIXTURE)
     @given(data=st.data())
     def test_no_other_url_is_good(self, heat: Heat, data: st.DataObject) -> None:
         """A character changed anywhere; what decodes to the same is the same."""
@@ -306,7 +306,7 @@ def every(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Heat, str,
     path = heat.create(template(a=value()))
     server.close()
     with server.store.transaction():
-        server.store.resources.insert_many([row_of(server, path, name) for name in BUILTIN])
+        server.store.resources.insert_many([row_of(server, path, name) for name in ALL_TYPES])
     yield heat, path, server
     server.store.close()
 
@@ -339,9 +339,9 @@ def some(field: Field) -> Any:
     return ANYTHING[field.kind]
 
 
-@pytest.mark.share(17, whole=5)
-@pytest.mark.parametrize("name", sorted(BUILTIN))
-@settings(max_examples=examples(15), deadline=None, suppress_health_check=SHARED_FIXTURE)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sampled(sorted(ALL_TYPES), 15, pytest.mark.thorough))
+@FEW_EXAMPLES
 @given(details=DETAILS)
 def test_whatever_is_signalled_is_no_fault_of_the_server(
     every: tuple[Heat, str, wiring.Embedded], name: str, details: dict[str, object] | None

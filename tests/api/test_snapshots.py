@@ -11,6 +11,7 @@ import pytest
 from heatlite import wiring
 from heatlite.core.config import Settings
 from tests.databases import sqlite
+from tests.tables import few
 
 from .conftest import Heat, template, value
 
@@ -50,6 +51,7 @@ def small(tmp_path: Path) -> Iterator[Heat]:
     server.close()
 
 
+@pytest.mark.slow
 def test_lists_have_a_size(small: Heat) -> None:
     """Few nested stacks show one value many times: as outputs, and in their templates."""
     child = {**template(v=value("y" * 500)), "description": "d" * 1000}
@@ -92,7 +94,7 @@ def test_unknown(heat: Heat, path: str) -> None:
     assert heat.fault("GET", f"{path}/snapshots", code=404)[0] == "EntityNotFound"
 
 
-@pytest.mark.parametrize("body", [None, [], {"name": 5}, {"name": "n" * 256}])
+@pytest.mark.parametrize("body", few([None, [], {"name": 5}, {"name": "n" * 256}]))
 def test_bad_bodies(heat: Heat, path: str, body: object) -> None:
     assert heat.fault("POST", f"{path}/snapshots", body)[0] == "HTTPBadRequest"
     assert heat.get(f"{path}/snapshots") == {"snapshots": []}

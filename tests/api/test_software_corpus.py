@@ -13,13 +13,17 @@ import pytest
 import yaml
 
 from heatlite.cli import files
+from tests.tables import few
 
 from .conftest import Heat
 
 CORPUS = Path(os.environ.get("HEATLITE_CORPUS") or Path(__file__).parents[3] / "shared" / "corpus")
 FOLDER = "heat-templates/hot/software-config"
 VERDICTS = yaml.load((Path(__file__).parents[1] / "corpus" / "verdicts.yaml").read_text(), yaml.CSafeLoader)
-pytestmark = pytest.mark.skipif(not CORPUS.is_dir(), reason=f"there is no corpus of templates at {CORPUS}")
+pytestmark = [
+    pytest.mark.corpus,
+    pytest.mark.skipif(not CORPUS.is_dir(), reason=f"there is no corpus of templates at {CORPUS}"),
+]
 NONE = dict.fromkeys(("OS::Nova::*", "OS::Neutron::*"), "OS::Heat::None")
 
 
@@ -68,8 +72,7 @@ def played(heat: Heat, path: str) -> str:
     return f"{stack['stack_status']}: {stack['stack_status_reason']}"
 
 
-@pytest.mark.share(5)
-@pytest.mark.parametrize("name", TEMPLATES, ids=lambda name: name.removeprefix(f"{FOLDER}/"))
+@pytest.mark.parametrize("name", few(TEMPLATES), ids=lambda name: name.removeprefix(f"{FOLDER}/"))
 def test_from_creation_to_deletion(heat: Heat, name: str) -> None:
     body = bundle(name)
     answered = heat.call("POST", "/stacks", {**body, "stack_name": "s"}, code=201).json

@@ -13,12 +13,12 @@ SHOW = {
     "id", "links", "stack_name", "description", "template_description", "creation_time", "updated_time",
     "deletion_time", "parameters", "outputs", "stack_status", "stack_status_reason", "disable_rollback",
     "timeout_mins", "stack_owner", "parent", "stack_user_project_id", "tags", "notification_topics", "capabilities",
-    "locked", "protection", "health", "cloud",
+    "locked", "protection", "health", "cloud", "drift", "expiry",
 }  # fmt: skip
 LISTED = {
     "id", "links", "stack_name", "description", "stack_status", "stack_status_reason", "creation_time",
     "updated_time", "deletion_time", "stack_owner", "parent", "stack_user_project_id", "tags", "locked",
-    "protected", "health",
+    "protected", "health", "drift", "expiry",
 }  # fmt: skip
 PLANNED = {
     "resource_name", "physical_resource_id", "resource_action", "resource_status", "resource_status_reason",
@@ -155,6 +155,7 @@ class TestShow:
             {"href": actions, "rel": "actions"},
         ]
 
+    @pytest.mark.slow
     def test_without_outputs(self, heat: Heat) -> None:
         path = heat.create(FULL)
         for text in ("False", "false"):
@@ -485,7 +486,8 @@ def test_preview_of_a_create(heat: Heat) -> None:
     assert answer.keys() == {"stack"}
     stack = answer["stack"]
     absent = {"outputs", "stack_status", "stack_status_reason", "locked", "protection", "health", "cloud"}
-    assert stack.keys() == SHOW - absent | {"resources"}
+    of_features = {"drift", "expiry"}
+    assert stack.keys() == SHOW - absent - of_features | {"resources"}
     assert stack["id"] == "None"
     items = {item["resource_name"]: item for item in stack["resources"]}
     assert items.keys() == {"a", "b"}
@@ -528,6 +530,7 @@ def test_show_hidden_has_to_be_a_boolean(heat: Heat) -> None:
     assert "show_hidden" in heat.fault("GET", "/stacks?show_hidden=yes")[1]
 
 
+@pytest.mark.slow
 def test_locked_and_unhealthy_stacks_are_listed(heat: Heat) -> None:
     """The filters choose what `GET …/counts` counts, also below a lock."""
     group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 1, "resource_def": value()}}

@@ -329,7 +329,7 @@ def test_a_stream_ends_once_its_caller_would_not_be_let_in(known: Store) -> None
     streams.close()
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_what_a_slow_client_has_not_taken_waits_for_him(known: Store) -> None:
     streams = Streams(known, max_streams=2)
     known.listen(replace(NO_LISTENERS, committed=streams.wake))

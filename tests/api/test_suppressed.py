@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
-from heatlite.core.bulkhead import MustWait, waits
 from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.runtime.bulkhead import MustWait, waits
 from heatlite.engine.admission.suppressed_requests import SuppressedRequests
 from heatlite.store import audit
 from heatlite.store.records import SuppressedRecord
 from heatlite.wiring import Embedded
 from tests.api.conftest import Heat, Town, template, value
 from tests.replays import GROUP, replay
+from tests.tables import few
 from tests.waiting import eventually
 
 MARK = {"mark_unhealthy": True, "resource_status_reason": "disk"}
@@ -51,7 +52,7 @@ def settle_actions(heat: Heat) -> None:
 
 
 class TestReplay:
-    @pytest.mark.full
+    @pytest.mark.slow
     def test_twenty_at_once_take_effect_once(self, server: Embedded, heat: Heat) -> None:
         path = heat.create(GROUP)
         for number in range(1, 6):
@@ -66,17 +67,20 @@ class TestReplay:
             assert heat.get(f"{path}/outputs/size")["output"]["output_value"] == number
             assert listed(heat, path) == []
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("method", "below", "body", "room"),
-        [
-            ("PATCH", "", {}, "queue"),
-            ("DELETE", "", None, "queue"),
-            ("POST", "/actions", {"suspend": None}, "queue"),
-            ("POST", "/snapshots", {"name": "n"}, "queue"),
-            ("DELETE", "/abandon", None, "queue"),
-            ("PATCH", "/resources/value", MARK, "events"),
-            ("POST", "/resources/up/signal", {}, "events"),
-        ],
+        few(
+            [
+                ("PATCH", "", {}, "queue"),
+                ("DELETE", "", None, "queue"),
+                ("POST", "/actions", {"suspend": None}, "queue"),
+                ("POST", "/snapshots", {"name": "n"}, "queue"),
+                ("DELETE", "/abandon", None, "queue"),
+                ("PATCH", "/resources/value", MARK, "events"),
+                ("POST", "/resources/up/signal", {}, "events"),
+            ]
+        ),
     )
     def test_a_crash_in_the_middle_loses_nothing(
         self,
@@ -279,9 +283,7 @@ class TestList:
         suppressed.add(entry, locked_at, effect)
         assert [one["count"] for one in listed(heat, path)] == [2]
 
-    def test_a_full_list_says_so_and_keeps_the_newest(
-        self, heat: Heat, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_full_list_says_so_and_keeps_the_newest(self, heat: Heat, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("heatlite.store.stacks.suppressed.MAX_KEPT", 3)
         path = heat.create(template(a=value()))
         for number in range(2):
@@ -308,6 +310,7 @@ class TestList:
         kind, text = heat.fault("POST", replay_url(path, entry), code=409)
         assert (kind, "too large" in text) == ("InvalidStackState", True)
 
+    @pytest.mark.slow
     def test_a_root_lists_and_replays_for_its_tree(self, heat: Heat) -> None:
         path = heat.create(TREE["template"], files=TREE["files"])
         nested = {one["stack_name"]: one for one in heat.get("/stacks?show_nested=true")["stacks"]}
@@ -332,10 +335,9 @@ class TestRights:
     def members(self, town: Town) -> tuple[Heat, Heat]:
         return town["member"], town["admin"]
 
-    @pytest.mark.parametrize("nested", [False, True])
-    def test_types_are_asked_for_before_anything_is_listed(
-        self, members: tuple[Heat, Heat], nested: bool
-    ) -> None:
+    @pytest.mark.slow
+    @pytest.mark.parametrize("nested", few([False, True]))
+    def test_types_are_asked_for_before_anything_is_listed(self, members: tuple[Heat, Heat], nested: bool) -> None:
         member, _ = members
         path = member.create(template(a=value()))
         body: Any = {"template": GUARDED}
@@ -347,9 +349,8 @@ class TestRights:
             assert (kind, "OS::Heat::TestResource" in text) == ("Forbidden", True)
         assert listed(member, path) == []
 
-    def test_a_replay_lends_no_rights(
-        self, members: tuple[Heat, Heat], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    @pytest.mark.slow
+    def test_a_replay_lends_no_rights(self, members: tuple[Heat, Heat], monkeypatch: pytest.MonkeyPatch) -> None:
         """No operator replays a request that its author may not make."""
         member, admin = members
         path = member.create(template(a=value()))
@@ -365,9 +366,8 @@ class TestRights:
         assert "who made the request that is replayed" in text
         assert listed(member, path) == [entry]
 
-    def test_an_administrators_request_is_replayed_by_an_administrator_only(
-        self, members: tuple[Heat, Heat]
-    ) -> None:
+    @pytest.mark.slow
+    def test_an_administrators_request_is_replayed_by_an_administrator_only(self, members: tuple[Heat, Heat]) -> None:
         member, admin = members
         path = member.create(template(a=value()))
         locked(member, path)

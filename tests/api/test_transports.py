@@ -17,6 +17,7 @@ from tests.waiting import eventually
 
 pytest.importorskip("keystonemiddleware", reason="keystonemiddleware is not installed (extra `keystone`)")
 from tests.api.test_agents import Place, begin, keystone, place  # noqa: F401 - fixtures
+from tests.tables import few
 
 
 @dataclass
@@ -96,6 +97,7 @@ def attributes(mia: Heat, path: str, name: str) -> dict[str, Any]:
     return answer.get("resource", {}).get("attributes", {})  # type: ignore[no-any-return]
 
 
+@pytest.mark.slow
 def test_a_deployment_goes_and_comes_by_queues(place: Place, zaqar: Zaqar) -> None:  # noqa: F811 - the fixture
     mia = place.person("mia")
     answered = deployment(signal_transport="ZAQAR_SIGNAL")
@@ -117,6 +119,7 @@ def test_a_deployment_goes_and_comes_by_queues(place: Place, zaqar: Zaqar) -> No
     assert (zaqar.queues, place.found()) == ({}, {})
 
 
+@pytest.mark.slow
 def test_deployments_made_by_request_are_written_too(place: Place, zaqar: Zaqar) -> None:  # noqa: F811 - the fixture
     mia = place.person("mia")
     path = mia.create(template(server=TARGET))
@@ -133,6 +136,7 @@ def test_deployments_made_by_request_are_written_too(place: Place, zaqar: Zaqar)
     assert last["deployments"] == []
 
 
+@pytest.mark.slow
 def test_the_agent_finds_another_transport_in_the_queue(place: Place, zaqar: Zaqar) -> None:  # noqa: F811 - the fixture
     mia = place.person("mia")
     path = mia.create(template(server=TARGET))
@@ -147,6 +151,7 @@ def test_the_agent_finds_another_transport_in_the_queue(place: Place, zaqar: Zaq
     assert (zaqar.queues, place.found()) == ({}, {})
 
 
+@pytest.mark.slow
 def test_a_handle_takes_signals_from_a_queue(place: Place, zaqar: Zaqar) -> None:  # noqa: F811 - the fixture
     mia = place.person("mia")
     handle = resource("OS::Heat::WaitConditionHandle", signal_transport="ZAQAR_SIGNAL")
@@ -165,6 +170,7 @@ def test_a_handle_takes_signals_from_a_queue(place: Place, zaqar: Zaqar) -> None
     assert (zaqar.queues, place.found()) == ({}, {})
 
 
+@pytest.mark.slow
 def test_a_signal_that_cannot_be_kept_is_a_failure(place: Place, zaqar: Zaqar) -> None:  # noqa: F811 - the fixture
     mia = place.person("mia")
     handle = resource("OS::Heat::WaitConditionHandle", signal_transport="ZAQAR_SIGNAL")
@@ -179,11 +185,13 @@ def test_a_signal_that_cannot_be_kept_is_a_failure(place: Place, zaqar: Zaqar) -
 
 @pytest.mark.parametrize(
     "one",
-    [
-        TARGET,
-        resource("OS::Heat::WaitConditionHandle", signal_transport="ZAQAR_SIGNAL"),
-        resource("OS::Heat::SoftwareDeployment", server="x", signal_transport="ZAQAR_SIGNAL"),
-    ],
+    few(
+        [
+            TARGET,
+            resource("OS::Heat::WaitConditionHandle", signal_transport="ZAQAR_SIGNAL"),
+            resource("OS::Heat::SoftwareDeployment", server="x", signal_transport="ZAQAR_SIGNAL"),
+        ]
+    ),
 )
 def test_without_a_stack_domain_there_is_no_queue(heat: Heat, one: JsonMap) -> None:
     path = heat.create(template(a=one))

@@ -111,6 +111,7 @@ def test_events_of_the_tree(heat: Heat, path: str) -> None:
     assert all(rel(heat, event, "root_stack") == path for event in found)
 
 
+@pytest.mark.slow
 def test_a_deleted_tree_is_gone(heat: Heat, path: str) -> None:
     below = rel(heat, heat.get(f"{path}/resources/c")["resource"], "nested")
     heat.call("DELETE", path, code=204)

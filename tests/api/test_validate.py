@@ -10,6 +10,7 @@ import pytest
 from heatlite import wiring
 from heatlite.core.config import Settings
 from tests.databases import sqlite
+from tests.tables import few
 
 from .conftest import Heat, template, value
 
@@ -120,29 +121,31 @@ def test_what_is_no_request(refusing: Heat) -> None:
 
 @pytest.mark.parametrize(
     ("text", "kind", "message"),
-    [
-        (
-            "heat_template_version: 2018-08-31\nresources:\n  a:\n    type: No::Such\n",
-            "StackValidationFailed",
-            "The Resource Type (No::Such) could not be found. (line 4, column 5)",
-        ),
-        (
-            "# old\nheat_template_version: 2999-01-01\n",
-            "InvalidTemplateVersion",
-            " (line 2, column 1)",
-        ),
-        (
-            "heat_template_version: 2018-08-31\nparameters:\n  p: {type: string}\n",
-            "UserParameterMissing",
-            "The Parameter (p) was not provided. (line 3, column 3)",
-        ),
-        (
-            '{"heat_template_version": "2018-08-31",\n "zz": 1}',
-            "StackValidationFailed",
-            "The template section is invalid: zz (line 2, column 2)",
-        ),
-        ("heat_template_version: 2018-08-31\na: [\n", "HTTPBadRequest", "line 3, column 1"),
-    ],
+    few(
+        [
+            (
+                "heat_template_version: 2018-08-31\nresources:\n  a:\n    type: No::Such\n",
+                "StackValidationFailed",
+                "The Resource Type (No::Such) could not be found. (line 4, column 5)",
+            ),
+            (
+                "# old\nheat_template_version: 2999-01-01\n",
+                "InvalidTemplateVersion",
+                " (line 2, column 1)",
+            ),
+            (
+                "heat_template_version: 2018-08-31\nparameters:\n  p: {type: string}\n",
+                "UserParameterMissing",
+                "The Parameter (p) was not provided. (line 3, column 3)",
+            ),
+            (
+                '{"heat_template_version": "2018-08-31",\n "zz": 1}',
+                "StackValidationFailed",
+                "The template section is invalid: zz (line 2, column 2)",
+            ),
+            ("heat_template_version: 2018-08-31\na: [\n", "HTTPBadRequest", "line 3, column 1"),
+        ]
+    ),
 )
 def test_a_refusal_of_a_text_tells_the_line(heat: Heat, text: str, kind: str, message: str) -> None:
     path = heat.create(template(a=value()))
@@ -265,6 +268,7 @@ def test_templates_for_types_from_a_listed_host(tmp_path: Path, elsewhere: str) 
         server.close()
 
 
+@pytest.mark.slow
 def test_templates_at_urls_with_other_endings(tmp_path: Path, elsewhere: str) -> None:
     """As in Heat, a type ends as a template does, and a TemplateURL may have any end."""
     settings = Settings(database=sqlite(tmp_path), template_hosts=("127.0.0.1",), template_fetch_timeout=240.0)
@@ -283,6 +287,7 @@ def test_templates_at_urls_with_other_endings(tmp_path: Path, elsewhere: str) ->
         server.close()
 
 
+@pytest.mark.slow
 def test_what_a_fetched_template_names_comes_with_the_request(tmp_path: Path, elsewhere: str) -> None:
     """A path is a name in `files`, as in every template, not a path on disk.
 

@@ -21,7 +21,7 @@ from heatlite.store.store import Store
 from tests.acceptance.processes import EXAMPLE_PLUGIN, ROOT, Process, Server, Worker
 from tests.chaos.relay import Relay
 from tests.chaos.workload import Client, Record
-from tests.databases import sqlite
+from tests.databases import sqlite, whole
 from tests.faults import servers
 from tests.faults.judgement import judge, stacks_of
 from tests.waiting import eventually
@@ -205,7 +205,7 @@ class Chaos:
         self._broker = opened.enter_context(closing(servers.KINDS[self._plan.broker]()))
         self._broker.start()
         url = self._database.url
-        store = Store.open(url)
+        store = whole(url)
         store.upgrade()
         store.close()
         links = {

@@ -9,7 +9,7 @@ from tests.chaos.chaos import Chaos, Plan
 from tests.faults.servers import NoServer
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize(("database", "broker"), [("SQLite", ""), ("PostgreSQL", "RabbitMQ"), ("MariaDB", "Redis")])
 def test_nothing_is_lost_stuck_or_doubled(tmp_path: Path, database: str, broker: str) -> None:
     if database != "SQLite" and find_spec("celery") is None:

@@ -6,10 +6,13 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tests.clients.installing import environment
 from tests.clients.region import Region
+
+pytestmark = pytest.mark.clients
 
 TEMPLATE = {
     "heat_template_version": "2018-08-31",

@@ -14,6 +14,8 @@ from tests.acceptance.processes import Server
 from tests.acceptance.repairs import allow_repairs, heal_another, updates
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.clients
+
 PROGRAM = Path(__file__).with_name("gophercloud_program.go")
 PACKAGES = Path("/usr/share/gocode")
 """Folder of Debian's Go packages."""

@@ -15,6 +15,9 @@ import yaml
 
 from tests.clients.installing import environment, folder, source
 from tests.clients.region import FLAVOR, IMAGE, LARGER_FLAVOR, Region
+from tests.tables import few
+
+pytestmark = pytest.mark.clients
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "reference" / "heat-differences.md"
@@ -73,7 +76,8 @@ def test_each_expected_failure_has_its_line() -> None:
     assert [topic for suite in SUITES for topic in stated[suite].values() if topic not in topics] == []
 
 
-@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.slow
+@pytest.mark.parametrize("suite", few(SUITES))
 def test_only_the_expected_ones_fail(suite: str, place: Region, tmp_path: Path) -> None:
     (package, version), tests = SUITES[suite]
     root, plugin = source(package, version), "heat-tempest-plugin==3.0.0"

@@ -16,6 +16,8 @@ from tests.clients.installing import environment
 from tests.clients.region import FLAVOR, NETWORK, Region
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.clients
+
 VERSIONS = ("horizon==27.0.0", "heat-dashboard==16.0.0")
 HERE = Path(__file__).parent
 PATIENCE = 240

@@ -20,6 +20,8 @@ from tests.acceptance.test_services import MEMBER, members, template
 from tests.clients.installing import environment
 from tests.clients.region import Region, connection
 
+pytestmark = pytest.mark.clients
+
 if TYPE_CHECKING:
     from openstack.connection import Connection
 

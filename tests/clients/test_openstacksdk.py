@@ -4,10 +4,13 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.clients.installing import environment, source
 from tests.clients.region import FLAVOR, IMAGE, Region
+
+pytestmark = pytest.mark.clients
 
 VERSION = "4.22.0"
 TESTS = (

@@ -15,6 +15,8 @@ from tests.clients.real_services import REDIS, ask
 from tests.clients.region import FLAVOR, IMAGE, Region, connection
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.clients
+
 SECONDS = 300
 """Time limit for what an agent waits for."""
 MADE = ("CREATE_COMPLETE", "UPDATE_COMPLETE")
@@ -205,7 +207,7 @@ def story(config: str, signal: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("config", "signal", "kind"),
     [("POLL_TEMP_URL", "TEMP_URL_SIGNAL", ObjectAgent), ("ZAQAR_MESSAGE", "ZAQAR_SIGNAL", QueueAgent)],
@@ -281,7 +283,7 @@ def told(server: Server, path: str) -> str:
     return str(answer.data["metadata"]["to"])
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_condition_waits_for_objects(place: Region, condition: str, fails: bool) -> None:
@@ -303,7 +305,7 @@ def test_a_condition_waits_for_objects(place: Region, condition: str, fails: boo
     assert containers(place) == []
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_condition_waits_for_messages(place: Region) -> None:
     server, transport = place.server, {"signal_transport": "ZAQAR_SIGNAL"}
     handle = {"type": "OS::Heat::WaitConditionHandle", "properties": transport}
@@ -321,7 +323,7 @@ def test_a_condition_waits_for_messages(place: Region) -> None:
     assert queues(account["project_id"]) == []
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_template_names_the_object(place: Region) -> None:
     """Two servers share a container; the names have characters that a URL does not."""
     server = place.server
@@ -343,7 +345,7 @@ def test_the_template_names_the_object(place: Region) -> None:
     assert containers(place) == []
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_an_update_chooses_another_transport(place: Region) -> None:
     server = place.server
     properties = {"software_config_transport": {"get_param": "transport"}}
@@ -375,7 +377,7 @@ def test_an_update_chooses_another_transport(place: Region) -> None:
     assert (by_queue.kept(place), by_object.kept(place)) == ([], [])
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_server_of_nova_reads_an_object(place: Region) -> None:
     server = place.server
     properties = {

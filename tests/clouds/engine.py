@@ -14,7 +14,8 @@ from heatlite.clients.finders import identity
 from heatlite.core.clock import Clock
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Verb, state
-from heatlite.features.simulator.services import VERBS
+from heatlite.features.simulator.feature import SimulatorSettings
+from heatlite.features.simulator.services.registry import VERBS
 from heatlite.plugin import CloudResource
 from heatlite.store.records import StackRecord
 from tests.clouds.real import locked
@@ -76,7 +77,8 @@ class OnCloud(Engine):
         cloud = ("ours-admin" if admin else "ours") if real else "simulated"
         scenario = folder / "simulation.yaml"
         scenario.write_text(json.dumps({"roles": ["admin"] if admin else ["member"]}))
-        super().__init__(folder, cloud=cloud, cloud_timeout=timeout, simulation=str(scenario))
+        scripted = (SimulatorSettings(simulation=str(scenario)),)
+        super().__init__(folder, cloud=cloud, cloud_timeout=timeout, of_features=scripted)
         self.who = replace(ADMIN, project="admin") if admin else MEMBER
 
     def create(self, *arguments: Any, **more: Any) -> StackRecord:

@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
-from heatlite import preflight, wiring
+from heatlite import wiring
 from heatlite.api.faults import status_of
 from heatlite.clients import cloud as errors
 from heatlite.clients.connection import Connections, RealCloud
 from heatlite.clients.finders import Finders
 from heatlite.core.config import BadSetting, Settings
-from heatlite.core.extras import MissingLibrary
+from heatlite.core.runtime.extras import MissingLibrary
+from heatlite.serving import preflight
 from tests.clouds.services import Answer, FakeCloud, clouds_yaml, fake_cloud
+from tests.resource_types import REST
 
 try:
     import openstack  # noqa: F401
@@ -51,7 +53,7 @@ def opened(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Opened]:
         fake = context.__enter__()
         ends.append(context)
         monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(clouds_yaml(tmp_path, fake=fake.entry(**entry))))
-        return Connections("fake", timeout).of("p"), fake
+        return Connections("fake", timeout, REST).of("p"), fake
 
     yield open_one
     for context in ends:
@@ -327,7 +329,8 @@ def test_without_the_sdk_it_is_told_how_to_have_it(monkeypatch: pytest.MonkeyPat
 
 START = """
 import sys
-from heatlite import preflight, wiring
+from heatlite import wiring
+from heatlite.serving import preflight
 from heatlite.core.config import Settings
 wiring.embedded(Settings(database="sqlite:///" + sys.argv[1])).close()
 print(sorted({"openstack", "keystoneauth1"} & sys.modules.keys()))
@@ -370,28 +373,6 @@ def test_a_service_is_asked_at_its_address_in_clouds_yaml(
         assert fake.calls[-1] == ("GET", f"/{service}/v2/{noun}")
 
 
-@pytest.mark.parametrize(
-    ("verb", "kind", "path", "asked"),
-    [
-        ("alarming.alarms", "alarming", "/alarming", "/alarming/v2/alarms"),
-        ("workflow.workflows", "workflowv2", "/workflow/v2", "/workflow/v2/workflows"),
-        ("shared_file_system.shares", "sharev2", "/share/v2", "/share/v2/shares/detail"),
-        ("database.instances", "database", "/database/v1.0/p1", "/database/v1.0/p1/instances"),
-        ("container_infra.clusters", "container-infra", "/magnum/v1", "/magnum/v1/clusters"),
-        ("container.containers", "container", "/zun/", "/zun/v1/containers"),
-    ],
-)
-def test_a_service_is_asked_where_the_catalog_says(
-    opened: Opened, verb: str, kind: str, path: str, asked: str
-) -> None:
-    noun = verb.partition(".")[2]
-    cloud, fake = opened(saying(Answer(200, [] if noun == "alarms" else {noun: []})))
-    fake.more = {kind: path}
-    assert cloud.has(verb.partition(".")[0])
-    assert cloud.call(verb) == []
-    assert fake.calls == [("GET", asked)], "nothing else is asked, not even for versions"
-
-
 def test_a_version_told_as_text_is_no_garbage() -> None:
     """Octavia has text at the root of its API, where the SDK asks for versions."""
     from requests import Response
@@ -406,12 +387,3 @@ def test_a_version_told_as_text_is_no_garbage() -> None:
     answer._content, answer.url = b'"v2"', "http://balancer/v2.0/lbaas/pools"
     with pytest.raises(_Garbage, match="neither an object nor a list"):
         _look_at(answer)
-
-
-def test_null_is_no_garbage_after_a_change(opened: Opened) -> None:
-    """Zun answers so; a list that is null is garbage."""
-    cloud, fake = opened(saying(Answer(202, "null")))
-    fake.more = {"container": "/zun/v1"}
-    assert cloud.call("container.detach_container_network", "c1", network="n1") == {}
-    with pytest.raises(errors.CloudUnavailable, match="neither an object nor a list"):
-        cloud.call("container.containers")

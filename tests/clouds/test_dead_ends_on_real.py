@@ -11,6 +11,8 @@ from tests.engine.conftest import ref, resource, template
 from tests.types.marking import Marks, read
 from tests.types.replacing import Ways, changes, is_possible, used
 
+pytestmark = pytest.mark.cloud
+
 SOME = [(OWN, "subnet", "cidr"), (OWN, "disk", "availability_zone")]
 """Without HEATLITE_TEST_CLOUD_ALL: what ports with floating IPs, a router and a server use."""
 CASES = [
@@ -28,6 +30,7 @@ def begun(real_cloud: Begin, document: Any, admin: bool = False) -> Marks:
     return Marks(engine, engine.well(engine.create(document)))
 
 
+@pytest.mark.cloud
 @pytest.mark.parametrize(("file", "name", "key"), CASES if EVERYTHING else SOME)
 def test_a_failed_replacement_has_a_way_out(real_cloud: Begin, file: str, name: str, key: str) -> None:
     marks = begun(real_cloud, read(file), file in OF_ADMINISTRATORS)
@@ -49,6 +52,7 @@ def site(cidr: str) -> Any:
     )
 
 
+@pytest.mark.cloud
 def test_a_server_moves_with_its_subnet_and_back_after_a_refusal(real_cloud: Begin) -> None:
     first, second = site("10.40.0.0/24"), site("10.41.0.0/24")
     marks = begun(real_cloud, first)

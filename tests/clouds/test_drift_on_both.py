@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from heatlite.engine.calls.handlers import DIFFERS
 from heatlite.store.records import StackRecord
 from tests.clouds.conftest import Begin
@@ -48,6 +50,7 @@ def repaired(engine: OnCloud) -> None:
     engine.gone(stack)
 
 
+@pytest.mark.cloud
 def test_rules_and_tags_are_repaired(simulated: Begin, real_cloud: Begin) -> None:
     repaired(real_cloud())
     repaired(simulated())
@@ -73,6 +76,7 @@ def outlived(engine: OnCloud) -> None:
     engine.well(engine.delete(stack))
 
 
+@pytest.mark.cloud
 def test_a_server_outlives_its_flavor(simulated: Begin, real_cloud: Begin) -> None:
     outlived(real_cloud(admin=True))
     outlived(simulated(admin=True))

@@ -7,6 +7,8 @@ from tests.clouds.engine import OnCloud
 from tests.clouds.real import EVERYTHING
 from tests.types.marking import Marks, read
 
+pytestmark = pytest.mark.cloud
+
 OWN = "templates/server.yaml"
 OF_USERS = [OWN, "tests/types/examples/neutron.yaml"]
 OF_ADMINISTRATORS = [
@@ -24,6 +26,7 @@ def counts(engine: OnCloud) -> dict[str, int]:
     return {kind: len(ids) for kind, ids in engine.holdings().items()}
 
 
+@pytest.mark.cloud
 @pytest.mark.parametrize("file", [*OF_USERS, *OF_ADMINISTRATORS] if EVERYTHING else list(SOME))
 def test_what_is_marked_is_replaced(real_cloud: Begin, file: str) -> None:
     engine = real_cloud(admin=file in OF_ADMINISTRATORS)

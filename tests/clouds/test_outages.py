@@ -8,6 +8,7 @@ import pytest
 from webtest import TestApp
 
 from tests.engine.conftest import START, place, ref, resource, template  # noqa: F401 - a fixture
+from tests.tables import sampled
 from tests.types.conftest import Cloudy, troubled  # noqa: F401 - a fixture
 
 Troubled = Callable[..., Cloudy]
@@ -20,7 +21,7 @@ def fails(verb: str, times: int, raises: str = "timeout") -> list[dict[str, Any]
     return [{"verb": verb, "number": 1, "raises": raises} for _ in range(times)]
 
 
-@pytest.mark.parametrize("raises", ["timeout", "unavailable", "garbage", "lost"])
+@pytest.mark.parametrize("raises", sampled(["timeout", "unavailable", "garbage", "lost"], 2, pytest.mark.thorough))
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_create_without_an_answer_makes_exactly_one(troubled: Troubled, raises: str, times: int) -> None:  # noqa: F811
     cloudy = troubled(faults=fails("network.create_network", times, raises))

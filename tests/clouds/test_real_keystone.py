@@ -20,6 +20,7 @@ import yaml
 
 from heatlite import wiring
 from heatlite.core.config import Auth, Settings
+from heatlite.features.dashboard.feature import DashboardSettings
 from tests.api.conftest import Heat, template, value
 from tests.api.test_deployments import SERVER, config, deployment
 from tests.clouds import real
@@ -27,6 +28,8 @@ from tests.features.dashboard.conftest import Browser
 from tests.features.dashboard.test_login import log_in
 from tests.features.query_api.test_query_api import Query
 from tests.waiting import eventually
+
+pytestmark = pytest.mark.cloud
 
 FOLDER = Path(os.environ.get("CLOUD_HOME") or Path.home() / ".cache" / "heatlite-cloud")
 
@@ -102,7 +105,9 @@ def keystone() -> RealKeystone:
 @pytest.fixture
 def server(keystone: RealKeystone, tmp_path: Path) -> Iterator[wiring.Embedded]:
     table = {**keystone.own(), **PATIENT}
-    settings = Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", auth=Auth.KEYSTONE, keystone=table, ui=True)
+    shown = (DashboardSettings(ui=True),)
+    database = f"sqlite:///{tmp_path / 'heat.db'}"
+    settings = Settings(database=database, auth=Auth.KEYSTONE, keystone=table, of_features=shown)
     server = wiring.embedded(settings)
     yield server
     server.close()

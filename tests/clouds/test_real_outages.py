@@ -12,6 +12,8 @@ from tests.clouds.real import NETWORK
 from tests.clouds.relay import TROUBLE, relay
 from tests.engine.conftest import place, resource, template  # noqa: F401 - a fixture
 
+pytestmark = pytest.mark.cloud
+
 
 def test_each_network_is_made_once(
     project: Path,

@@ -183,6 +183,7 @@ def test_simulated(simulated: Begin) -> None:
     assert refused(of, member.who.project) == EXPECTED
 
 
+@pytest.mark.cloud
 def test_real(real_cloud: Begin) -> None:
     member, admin = real_cloud(), real_cloud(admin=True)
     project = _project(member)

@@ -13,6 +13,7 @@ from tests.clouds.engine import OnCloud
 from tests.clouds.real import EVERYTHING
 from tests.clouds.test_two_clouds import Seen, same
 from tests.engine.conftest import attr, ref, resource, template
+from tests.tables import sampled
 
 ATTRIBUTES = ("name", "networks", "tags", "first_address", "os_collect_config", "accessIPv4")
 
@@ -306,11 +307,12 @@ def refused(engine: OnCloud) -> Seen:
 SCENARIOS = [changes, interfaces, states, saved, replaced, boots, holds, saves, administered, refused]
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("scenario", sampled(SCENARIOS, 3, pytest.mark.thorough), ids=lambda one: one.__name__)
 def test_simulated(scenario: Callable[[OnCloud], Seen], simulated: Begin) -> None:
     scenario(simulated(admin=scenario is administered))
 
 
+@pytest.mark.cloud
 @pytest.mark.parametrize("scenario", SCENARIOS if EVERYTHING else [states], ids=lambda one: one.__name__)
 def test_on_both(scenario: Callable[[OnCloud], Seen], simulated: Begin, real_cloud: Begin) -> None:
     admin = scenario is administered

@@ -205,6 +205,7 @@ def test_simulated(scenario: Callable[[OnCloud], Seen], simulated: Begin) -> Non
     scenario(engine)
 
 
+@pytest.mark.cloud
 @pytest.mark.parametrize("scenario", SCENARIOS if EVERYTHING else [volumes], ids=lambda one: one.__name__)
 def test_on_both(scenario: Callable[[OnCloud], Seen], simulated: Begin, real_cloud: Begin, web: None) -> None:
     engine = simulated(admin=scenario is kinds)

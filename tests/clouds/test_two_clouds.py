@@ -377,17 +377,21 @@ def test_ours_simulated(scenario: Callable[[OnCloud], Seen], simulated: Begin) -
     scenario(simulated(admin=scenario.__name__ in ADMINISTRATORS))
 
 
+@pytest.mark.corpus
 @pytest.mark.parametrize("scenario", THEIRS, ids=lambda one: one.__name__)
 def test_theirs_simulated(scenario: Callable[[OnCloud, Path], Seen], simulated: Begin, corpus: Path) -> None:
     scenario(simulated(admin=scenario.__name__ in ADMINISTRATORS), corpus)
 
 
+@pytest.mark.cloud
 @pytest.mark.parametrize("scenario", OURS if EVERYTHING else [server], ids=lambda one: one.__name__)
 def test_ours_on_both(scenario: Callable[[OnCloud], Seen], simulated: Begin, real_cloud: Begin) -> None:
     admin = scenario.__name__ in ADMINISTRATORS
     same(scenario(real_cloud(admin=admin)), scenario(simulated(admin=admin)))
 
 
+@pytest.mark.cloud
+@pytest.mark.corpus
 @pytest.mark.parametrize("scenario", THEIRS, ids=lambda one: one.__name__)
 def test_theirs_on_both(
     scenario: Callable[[OnCloud, Path], Seen], simulated: Begin, real_cloud: Begin, corpus: Path

@@ -21,9 +21,9 @@ from heatlite.__main__ import Program
 from heatlite.cli.commands.validate import of_file
 from heatlite.core.errors import Invalid, Problem
 from heatlite.plugin.registry import Registry
-from heatlite.resources import BUILTIN
 from heatlite.template.environment import Environment
 from heatlite.template.source.loader import load
+from tests.resource_types import ALL_TYPES
 
 HERE = Path(__file__).parent
 CORPUS = Path(os.environ.get("HEATLITE_CORPUS") or HERE.parents[2] / "shared" / "corpus")
@@ -81,10 +81,12 @@ def shown(problem: Problem) -> str:
     return problem.text.replace(CORPUS.resolve().as_uri() + "/", "").replace(f"{CORPUS}/", "")
 
 
+@pytest.mark.slow
+@pytest.mark.corpus
 def test_every_template_of_the_corpus() -> None:
     if not CORPUS.is_dir():
         pytest.skip(f"there is no corpus of templates at {CORPUS}")
-    types = Registry(BUILTIN)
+    types = Registry(ALL_TYPES)
     table = yaml.safe_load(VERDICTS.read_text("utf-8"))
     assert sorted(table) == names()
     assert {name: verdict(name, types) for name in table} == table
@@ -93,6 +95,6 @@ def test_every_template_of_the_corpus() -> None:
 if __name__ == "__main__":
     with VERDICTS.open("w", encoding="utf-8") as stream:
         stream.write("# What we say about each template of the corpus; see test_corpus.py. Reviewed by reading.\n")
-        registry = Registry(BUILTIN)
+        registry = Registry(ALL_TYPES)
         yaml.safe_dump({name: verdict(name, registry) for name in names()}, stream, width=110, sort_keys=True)
     sys.stdout.write(f"{VERDICTS}: {len(names())} files\n")

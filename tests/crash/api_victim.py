@@ -57,11 +57,13 @@ class Connection(sqlite3.Connection):
         return super().cursor(Cursor)
 
 
-def ask(database: str, folder: str, method: str, path: str, body: object, writes: int) -> None:
+def ask(
+    database: str, folder: str, method: str, path: str, body: object, writes: int, cloud: str | None = None
+) -> None:
     """Answer a request and die at the write, else exit with SURVIVED."""
     connect = sqlite3.connect
     sqlite3.connect = lambda *args, **kwargs: connect(*args, **kwargs, factory=Connection)  # type: ignore[assignment]
-    app = TestApp(wiring.api(Settings(database=database), hints=Hints(Path(folder))).app)
+    app = TestApp(wiring.api(Settings(database=database, cloud=cloud), hints=Hints(Path(folder))).app)
     for _ in range(MAX_BUSY):
         Fuse.left = writes
         answer = app.request(

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.crash.copies import place, prepared  # noqa: F401 - fixtures
+
 TYPES = [str(Path(__file__).parents[1] / "example_plugin"), str(Path(__file__).parent / "types")]
 
 

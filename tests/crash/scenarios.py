@@ -17,26 +17,15 @@ from heatlite.core.errors import (
 )
 from heatlite.core.json import JsonMap
 from heatlite.core.status import LIVE_ACTIONS, ActionStatus, LockLevel, Signal, Verb, state
+from heatlite.core.wire.locks import LockOptions
 from heatlite.engine.state.hooks import lifecycle_token, waits_at
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import Reach, Request
 from heatlite.engine.state.stack_document import read_record
-from heatlite.features.nodes.operations import NodeOperations
-from heatlite.features.nodes.playbooks import RunRequest
-from heatlite.features.nodes.states import NodeActionState
-from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.records import ActionRecord, SnapshotRecord, StackRecord
 from heatlite.store.stacks.events import EventQuery
 from heatlite.wiring import Embedded
-from tests.features.nodes.engine.played_agents import register
-from tests.features.nodes.engine.played_agents import tell as say
 
 CALLER = Context("demo")
-NEXT = {
-    NodeActionState.PENDING_SCHEDULE: NodeActionState.NEW,
-    NodeActionState.NEW: NodeActionState.RUNNING,
-    NodeActionState.RUNNING: NodeActionState.DONE,
-}
-"""Result of a node action at an agent."""
 EVERY = [f"{moment}-{verb}" for moment in ("pre", "post") for verb in ("create", "update", "delete")]
 
 
@@ -69,6 +58,8 @@ SECOND = template(
     quick=value("q2"),
     new=file("new", depends_on="c"),
 )
+PART = Reach(target=("b",))
+"""Of an update to `SECOND`: it touches ``b``, and ``a`` that this requires."""
 FAILING = template(**{**SECOND["resources"], "new": file("bad", depends_on="c", properties={"fail": True})})  # type: ignore[dict-item]
 
 
@@ -280,12 +271,12 @@ def snapshot_of(server: Embedded) -> SnapshotRecord:
 
 def locked(server: Embedded) -> None:
     create_and_settle(server)
-    server.components.maintenance.lock(CALLER, stack_of(server), LockLevel.ALL, None, None)
+    server.components.maintenance.lock(CALLER, stack_of(server), LockOptions())
     settle(server)
 
 
 def lock(server: Embedded, level: LockLevel, stack: StackRecord | None = None) -> None:
-    server.components.maintenance.lock(CALLER, stack or stack_of(server), level, None, None)
+    server.components.maintenance.lock(CALLER, stack or stack_of(server), LockOptions(level))
 
 
 def tree_locked(level: LockLevel | None, own: LockLevel | None) -> Callable[[Embedded], None]:
@@ -384,60 +375,6 @@ def wait_for_first_step(server: Embedded) -> None:
         time.sleep(0.001)
 
 
-PLAYBOOK: JsonMap = {
-    "node_playbook": "2026-11-21",
-    "stages": [
-        {"name": "one by one", "nodes": {"names": ["a", "b"]}, "action": {"kind": "script"}},
-        {"name": "all", "nodes": {"names": ["b", "c"]}, "at_once": "all", "action": {"kind": "script"}},
-    ],
-}
-
-
-def nodes(server: Embedded) -> None:
-    """A stack with unreachable agents beside its resources, played by the test."""
-    create_and_settle(server)
-    register(server, stack_of(server), ["a", "b", "c"])
-
-
-def play(server: Embedded) -> None:
-    """Run the playbook once, and play its agents' work state by state."""
-    stack = stack_of(server)
-    if not runs(server):
-        run_id = server.components.of(NodeOperations).playbooks.run(CALLER, stack, RunRequest(document=PLAYBOOK))
-    else:
-        run_id = runs(server)[0].id
-    run = server.store.actions.get(run_id)
-    assert run is not None
-    if run.status is ActionStatus.INIT:
-        server.components.of(NodeOperations).playbooks.approve(CALLER, run)
-    rows = server.store.of(NodeStore).node_actions
-    while theirs := [one for one in rows.open_of_root(stack.id) if one.turn or one.sent_at]:
-        for one in theirs:
-            if one.cancel_asked:
-                after = NodeActionState.CANCELLED
-            else:
-                after = NEXT[one.state]
-            say(server, one, after)
-
-
-def play_and_cancel(server: Embedded) -> None:
-    """The same, but the run is cancelled when the first agent is at work."""
-    if not runs(server):
-        request = RunRequest(document=PLAYBOOK, approval="granted")
-        server.components.of(NodeOperations).playbooks.run(CALLER, stack_of(server), request)
-    (run,) = runs(server)
-    for one in server.store.of(NodeStore).node_actions.of_run(run.id)[:1]:
-        if one.state is NodeActionState.PENDING_SCHEDULE:
-            say(server, one, NodeActionState.RUNNING)
-    tell(server, Signal.CANCEL)
-    play(server)
-
-
-def runs(server: Embedded) -> list[ActionRecord]:
-    found = server.store.database.read("SELECT id FROM action WHERE verb = 'PLAYBOOK' ORDER BY seq")
-    return [run for (run_id,) in found if (run := server.store.actions.get(run_id)) is not None]
-
-
 def nothing(server: Embedded) -> None:
     """Start from an empty database."""
 
@@ -521,6 +458,25 @@ SCENARIOS = {
     "update, rolled back": Scenario(
         create_and_settle, lambda s: update(s, FAILING, disable_rollback=False), (done(Verb.ROLLBACK),), CREATED
     ),
+    "update of a part": Scenario(
+        create_and_settle, lambda s: update(s, SECOND, reach=PART), (done(Verb.UPDATE),), CREATED
+    ),
+    "update of a part, rolled back": Scenario(
+        create_and_settle,
+        lambda s: update(s, FAILING, reach=Reach(exclude=("quick", "gone")), disable_rollback=False),
+        (done(Verb.ROLLBACK),),
+        CREATED,
+    ),
+    "replacement that is asked for": Scenario(
+        create_and_settle, lambda s: update(s, FIRST, reach=Reach(replace=("a",))), (done(Verb.UPDATE),), CREATED
+    ),
+    "delete that retains": Scenario(
+        create_and_settle,
+        lambda s: s.stacks.delete(CALLER, stack_of(s), retain=("b", "gone")),
+        (done(Verb.DELETE),),
+        CREATED,
+        gives_away=True,
+    ),
     "update, cancelled": Scenario(
         create_and_settle, start_and_cancel, (done(Verb.ROLLBACK), done(Verb.UPDATE)), CREATED
     ),
@@ -602,7 +558,7 @@ SCENARIOS = {
     ),
     "lock": Scenario(
         create_and_settle,
-        lambda s: s.components.maintenance.lock(CALLER, stack_of(s), LockLevel.ALL, None, None),
+        lambda s: s.components.maintenance.lock(CALLER, stack_of(s), LockOptions()),
         (done(Verb.LOCK),),
         CREATED,
     ),
@@ -642,8 +598,6 @@ SCENARIOS = {
         (done(Verb.UNLOCK),),
         done(Verb.LOCK),
     ),
-    "playbook": Scenario(nodes, play, (CREATED,), CREATED, retry=play),
-    "playbook, cancelled": Scenario(nodes, play_and_cancel, (CREATED,), CREATED, retry=play_and_cancel),
     "signals": Scenario(waiting, signal, (CREATED,), retry=signal),
 }
 

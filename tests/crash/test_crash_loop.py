@@ -31,7 +31,7 @@ def states(server: Embedded) -> dict[str, str]:
     return {stack.name: state(stack.verb, stack.status) for stack in found}
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("rollback", [False, True])
 def test_it_ends(place: Path, victims: multiprocessing.context.ForkServerContext, rollback: bool) -> None:
     (place / "now" / "files").mkdir(parents=True)

@@ -1,14 +1,18 @@
 """Kills of the engine before and after every commit; a new one finishes the work.
 
-No object may be left that no row knows, and none may have been made twice.
+No object may be left that no row knows, and none may have been made twice. One run stands still before each commit: a
+copy of its files is what a kill there leaves.
 """
 
 import json
 import multiprocessing
 import os
 import shutil
+import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +21,18 @@ import pytest
 from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.errors import DeletionProtected
-from heatlite.core.status import ActionStatus, LockLevel, Status, Verb, state
-from heatlite.features.nodes.states import NodeActionState
-from heatlite.features.nodes.store.store import NodeStore
-from heatlite.features.nodes.transitions import EVENT
+from heatlite.core.status import LockLevel, Status, Verb, state
 from heatlite.store.stacks.events import EventQuery
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.template.environment import Environment
 from heatlite.template.source.loader import load_mapping
 from heatlite.wiring import Embedded
-from tests.crash.scenarios import CALLER, SCENARIOS, lock, record_path, runs, settle, stack_of, update
+from tests.crash.scenarios import CALLER, SCENARIOS, Scenario, lock, nothing, record_path, settle, stack_of, update
 from tests.crash.victim import SURVIVED, run
 from tests.databases import MEMORY, sqlite
-from tests.processes import fresh
-from tests.thorough import FULL
-
-MAX_COMMITS = 60
-"""More than any scenario has; a victim that still dies there has lost its way."""
+from tests.processes import fresh, stands_still
+from tests.tables import sampled
+from tests.waiting import eventually
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +50,39 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir=MEMORY, ignore_cleanup_errors=True) as folder:
         monkeypatch.setenv("EXAMPLE_FILES", str(Path(folder) / "now" / "files"))
         yield Path(folder)
+
+
+def copies(place: Path, victim: BaseProcess) -> list[Path]:
+    """Copy what is there before each commit of a process, and at its end.
+
+    The process pauses before each.
+    """
+    found: list[Path] = []
+
+    def copy() -> None:
+        found.append(place / f"copy-{len(found) + 1}")
+        shutil.copytree(place / "now", found[-1])
+
+    victim.start()
+    process = victim.pid
+    assert process is not None
+    while True:
+        eventually(lambda: not victim.is_alive() or stands_still(process), "it pauses or ends")
+        if not victim.is_alive():
+            break
+        copy()
+        with suppress(ProcessLookupError):  # it has just ended
+            os.kill(process, signal.SIGCONT)
+    victim.join(240)
+    assert victim.exitcode == SURVIVED
+    copy()
+    return found
+
+
+def put_back(place: Path, copy: Path) -> None:
+    """Put a copy where the files were: rows name them by their paths."""
+    shutil.rmtree(place / "now")
+    copy.rename(place / "now")
 
 
 def start(place: Path) -> Embedded:
@@ -121,33 +153,17 @@ def look_for_repeated_events(server: Embedded) -> None:
     told = [
         (one.stack_id, one.resource_name, one.physical_id, one.verb, one.status)
         for one in events[begins[-1] if begins else 0 :]
-        if one.verb not in ("SIGNAL", Verb.PLAYBOOK, EVENT) and "Hook" not in one.status_reason
+        if one.verb not in ("SIGNAL", "NODE_ACTION", Verb.RUN) and "Hook" not in one.status_reason
     ]
     told = [one for one in told if not (one[2] == one[0] and one[3] == Verb.UPDATE)]
     assert [one for one in set(told) if told.count(one) > 1] == []
 
 
-def look_for_lost_runs(server: Embedded) -> None:
-    """Each run of a playbook was approved and ended once, as its node actions were."""
-    for one in runs(server):
-        moves = [move.after for move in server.store.actions.history(one.id)]
-        assert moves == [ActionStatus.WAITING, one.status]
-        told = server.store.events.list(one.stack_id, EventQuery(sort_dir="asc"))
-        assert len([event for event in told if event.verb == Verb.PLAYBOOK]) == 2
-        steps: dict[str, list[str]] = {}
-        for event in told:
-            if event.verb == EVENT and event.physical_id is not None:
-                steps.setdefault(event.physical_id, []).append(event.status)
-        for action in server.store.of(NodeStore).node_actions.of_run(one.id):
-            assert action.has_ended
-            assert len(steps[action.id]) == len(set(steps[action.id])), "nothing is done twice"
-            assert (one.status is ActionStatus.CANCELLED) >= (action.state is NodeActionState.CANCELLED)
-        assert server.store.inconsistencies(server.components.clock.now(), 0.0) == []
+def recover(place: Path, scenario: Scenario, look: Callable[[Embedded], None] = nothing) -> None:
+    """A new engine on the state of the dead one finishes, and the stack goes on.
 
-
-def recover(place: Path, name: str) -> None:
-    """A new engine on the state of the dead one finishes, and the stack goes on."""
-    scenario = SCENARIOS[name]
+    `look` checks more of it.
+    """
     server = start(place)
     try:
         scenario.retry(server)
@@ -164,7 +180,7 @@ def recover(place: Path, name: str) -> None:
             return
         look_for_orphans(server, place)
         look_for_lost_snapshots(server, place)
-        look_for_lost_runs(server)
+        look(server)
         look_at_protection(server)
         look_at_locks(server, place)
         if stack.lock is not None:
@@ -255,25 +271,28 @@ def live_on(server: Embedded, place: Path) -> None:
     look_for_lost_snapshots(server, place)
 
 
-@pytest.mark.share(1, whole=3)
-@pytest.mark.parametrize("name", SCENARIOS if FULL else ["update"])
+@pytest.mark.parametrize("name", sampled(SCENARIOS, 3, pytest.mark.thorough))
 def test_killed_at_every_commit(name: str, place: Path, victims: multiprocessing.context.ForkServerContext) -> None:
     """Before a commit means after the one before and the handlers in between."""
+    kill_at_every_commit(place, victims, run, name, SCENARIOS[name])
+
+
+def kill_at_every_commit(
+    place: Path,
+    victims: multiprocessing.context.ForkServerContext,
+    run: Callable[[str, str, str], None],
+    name: str,
+    scenario: Scenario,
+    look: Callable[[Embedded], None] = nothing,
+) -> None:
+    """Recover from a kill before each commit of `run`, which does a scenario."""
     (place / "now" / "files").mkdir(parents=True)
     server = start(place)
-    SCENARIOS[name].prepare(server)
+    scenario.prepare(server)
     server.close()
-    shutil.copytree(place / "now", place / "prepared")
-    for commit in range(1, MAX_COMMITS):
-        shutil.rmtree(place / "now")
-        shutil.copytree(place / "prepared", place / "now")
-        files = os.environ["EXAMPLE_FILES"]
-        victim = victims.Process(target=run, args=(sqlite(place / "now"), files, name, commit))
-        victim.start()
-        victim.join(240)
-        assert victim.exitcode in (-9, SURVIVED), f"commit {commit}: exit code {victim.exitcode}"
-        recover(place, name)
-        if victim.exitcode == SURVIVED:
-            assert commit > 2
-            return
-    pytest.fail("the victim dies for ever")
+    words = (sqlite(place / "now"), os.environ["EXAMPLE_FILES"], name)
+    made = copies(place, victims.Process(target=run, args=words))
+    assert len(made) > 2
+    for copy in made:
+        put_back(place, copy)
+        recover(place, scenario, look)

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from webtest import TestApp
@@ -25,6 +26,7 @@ from tests.crash.scenarios import file, template
 from tests.crash.victim import SURVIVED
 from tests.databases import MEMORY, sqlite
 from tests.processes import fresh
+from tests.tables import sampled
 from tests.waiting import eventually
 
 MAX_WRITES = 100
@@ -36,12 +38,12 @@ SECOND = template(a=file("changed", slow=0), b=file("b", slow=0), w={"type": "OS
 class Servers:
     """The engine, and an API process that is never killed."""
 
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
+    def __init__(self, folder: Path, stack: ExitStack, cloud: str | None = None) -> None:
         self.database, self.files = sqlite(folder), folder / "files"
         (folder / "hints").mkdir()
         self.hints = Hints(folder / "hints")
         stack.callback(self.hints.close)
-        settings = Settings(database=self.database)
+        settings = Settings(database=self.database, cloud=cloud)
         self.engine = wiring.embedded(settings, hints=self.hints)
         stack.callback(self.engine.close)
         stack.callback(receive(self.hints.inbox(ENGINE), self.engine.take))
@@ -54,6 +56,11 @@ class Servers:
         headers = {"Content-Type": "application/json", "Host": "localhost"}
         text = b"" if body is None else json.dumps(body).encode()
         return int(self._app.request(path, method=method, body=text, headers=headers, expect_errors=True).status_int)
+
+    def answer(self, method: str, path: str, body: object) -> Any:
+        """Return the answer to a request to the other API process."""
+        headers = {"Content-Type": "application/json", "Host": "localhost"}
+        return self._app.request(path, method=method, body=json.dumps(body).encode(), headers=headers).json
 
     def made_once(self) -> bool:
         """Return True if the cloud has the objects of all rows, each made once."""
@@ -138,8 +145,7 @@ def find(servers: Servers, name: str) -> StackRecord | None:
     return servers.engine.store.stacks.get(found[0].id) if found else None
 
 
-@pytest.mark.share(1, whole=2)
-@pytest.mark.parametrize("name", REQUESTS)
+@pytest.mark.parametrize("name", sampled(REQUESTS, 2, pytest.mark.thorough))
 def test_killed_at_every_write(name: str, servers: Servers) -> None:
     request = REQUESTS[name]
     processes = fresh("tests.crash.api_victim")

@@ -1,4 +1,7 @@
-"""A process that ends itself at a chosen commit, by kill -9 or SIGTERM."""
+"""Process that stands still before each commit, or ends itself at a chosen one.
+
+It ends by kill -9 or SIGTERM.
+"""
 
 import os
 import signal
@@ -10,7 +13,7 @@ from typing import Any
 from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.engine.execution import commits
-from tests.crash.scenarios import FAILURES, SCENARIOS, settle
+from tests.crash.scenarios import FAILURES, SCENARIOS, Scenario, settle
 
 SURVIVED = 7
 """Exit code of a victim that ran to its end: there was no such commit."""
@@ -25,8 +28,17 @@ def kill() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def pause() -> None:
+    """Stand still, so that the test can copy what a kill would leave.
+
+    No thread goes on before SIGCONT.
+    """
+    signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
+    bomb.commits_left = 1
+
+
 class Bomb:
-    """Counts commits, and kills the process before or after the chosen one."""
+    """Counts commits, and kills or stops the process before or after the chosen one."""
 
     def __init__(self) -> None:
         self.commits_left: int | None = None
@@ -88,13 +100,21 @@ def count_commits() -> None:
     sqlite3.connect = lambda *args, **kwargs: connect(*args, **kwargs, factory=Connection)  # type: ignore[assignment]
 
 
-def run(database: str, files: str, scenario: str, commits: int) -> None:
-    """Do the scenario's operation and die before the commit, else exit with SURVIVED."""
+def run(database: str, files: str, scenario: str) -> None:
+    """Do the operation of a scenario as `act` does."""
+    act(database, files, SCENARIOS[scenario])
+
+
+def act(database: str, files: str, scenario: Scenario) -> None:
+    """Do the scenario's operation, with a pause before each commit.
+
+    Exits with SURVIVED.
+    """
     os.environ["EXAMPLE_FILES"] = files
     count_commits()
     server = wiring.embedded(Settings(database=database))
-    bomb.arm(commits, after=False)
-    SCENARIOS[scenario].act(server)
+    bomb.arm(1, after=False, explode=pause)
+    scenario.act(server)
     settle(server)
     os._exit(SURVIVED)
 
@@ -106,7 +126,7 @@ class Stopped(Exception):
 def fail(database: str, files: str, failure: str, commits: int, how: str) -> None:
     """Do what fails and end at the commit after it, else exit with SURVIVED.
 
-    `how`: ``kill`` before the commit, or ``stop`` in good order after it.
+    `how`: ``kill`` pauses before each commit from it on; ``stop`` ends in good order after it.
     """
     os.environ["EXAMPLE_FILES"] = files
     count_commits()
@@ -127,7 +147,7 @@ def fail(database: str, files: str, failure: str, commits: int, how: str) -> Non
 
     server.worker.stop = stop_noticed  # type: ignore[method-assign]
     signal.signal(signal.SIGTERM, raise_stopped)
-    bomb.arm(commits, how == "stop", FAILURES[failure].fuse, terminate if how == "stop" else kill)
+    bomb.arm(commits, how == "stop", FAILURES[failure].fuse, terminate if how == "stop" else pause)
     try:
         FAILURES[failure].act(server)
         settle(server)

@@ -7,7 +7,6 @@ environment: see `tests/databases.py` and `tests/engine/dispatching.py`.
 import tempfile
 import threading
 import time
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from math import inf
@@ -18,17 +17,17 @@ import pytest
 from msgspec.structs import replace
 
 from heatlite import wiring
-from heatlite.core.clock import Clock
+from heatlite.core.clock import Clock, to_text
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.json import Json
 from heatlite.core.status import LockLevel, Status, Verb, state
+from heatlite.core.wire.locks import LockOptions
 from heatlite.engine.state.requests import Request
 from heatlite.store.records import LockRecord, ResourceRecord, StackRecord
 from heatlite.store.stacks.events import EventQuery
-from tests import thorough
 from tests.databases import MEMORY, PLACES
-from tests.engine.dispatching import DISPATCHING, NAME
+from tests.engine.dispatching import DISPATCHING
 from tests.waiting import eventually
 
 HERE = Path(__file__).parent
@@ -39,31 +38,6 @@ PATIENCE = 240
 MEMBER = Context("demo", user="mia", roles=frozenset({"member", "reader"}))
 ADMIN = Context("demo", user="ada", roles=frozenset({"admin", "member", "reader"}))
 READER = Context("demo", user="rob", roles=frozenset({"reader"}))
-
-
-OF_THE_DATABASE = frozenset({
-    "test_attempts.py", "test_nested.py", "test_quotas.py", "test_results.py", "test_retention.py", "test_schedule.py",
-    "test_sinks.py", "test_snapshots.py", "test_takeovers.py", "test_worker.py",
-})  # fmt: skip
-"""Files whose rules depend on the database's queries and locks. A run on a server has all of their tests."""
-SHARE_OF_OTHERS = 16
-"""A run on a server has about a sixteenth of the others: the statements themselves are tested in `tests/services`."""
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """On a server, leave out most tests of what does not depend on the database."""
-    if PLACES.are_files or thorough.names_tests(config.args):
-        return
-    others = [one for one in items if one.path.parent.name == HERE.name and one.path.name not in OF_THE_DATABASE]
-    # By name: a new test changes nothing of which others run.
-    left = {one for one in others if zlib.crc32(one.nodeid.encode()) % SHARE_OF_OTHERS}
-    items[:] = [one for one in items if one not in left]
-    config.hook.pytest_deselected(items=[*left])
-
-
-def examples(count: int) -> int:
-    """Examples of a law: fewer with another database or broker."""
-    return thorough.examples(count) if PLACES.are_files and NAME is None else max(2, count // 5)
 
 
 class HeldClock(Clock):
@@ -136,8 +110,8 @@ class Engine:
         """Start the process."""
         if hasattr(self, "store"):
             self.store.close()  # a test may have looked at what the process before has left
-        self.running.add(self)
         self.server = self.front = wiring.embedded(self.settings, clock=self.clock)
+        self.running.add(self)
         """The worker; with a broker another engine takes requests on its own store."""
         if self.settings.broker is not None:
             self.front = wiring.api(self.settings, clock=self.clock)
@@ -226,7 +200,7 @@ class Engine:
         expires_at: float | None = None,
         wait: bool = True,
     ) -> StackRecord:
-        self.components.maintenance.lock(self.who, self.get(stack), level, reason, expires_at)
+        self.components.maintenance.lock(self.who, self.get(stack), LockOptions(level, reason, to_text(expires_at)))
         return self.settle(stack) if wait else self.get(stack)
 
     def unlock(self, stack: StackRecord, wait: bool = True) -> StackRecord:
@@ -245,8 +219,8 @@ class Engine:
         self.wait_for(self.clock.at_rest)
 
     def settle(self, stack: StackRecord) -> StackRecord:
-        """The stack, once no action is left on it."""
-        self.wait_for(lambda: not self.store.actions.live([stack.id]))
+        """The stack, once no action holds it."""
+        self.wait_for(lambda: not self.store.actions.holding(self.store.actions.live([stack.id])))
         stack = self.get(stack)
         assert stack.status is not Status.IN_PROGRESS
         assert [row.name for row in self.rows(stack) if row.status is Status.IN_PROGRESS] == []

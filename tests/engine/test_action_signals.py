@@ -1,14 +1,13 @@
 """CANCEL, SUSPEND, RESUME and the forced CANCEL of actions."""
 
 import json
-import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from heatlite.core.action_payloads import ActionOutputs
+from heatlite.core.actions.payloads import ActionOutputs
 from heatlite.core.errors import ActionImmutable, Forbidden, HTTPBadRequest, InvalidActionState
 from heatlite.core.status import ActionStatus, Control, Result, Signal, Status, Verb, state
 from heatlite.engine.execution.termination import Termination
@@ -17,7 +16,7 @@ from heatlite.store.records import ActionRecord, StackRecord
 from tests.databases import claim_one
 from tests.engine.conftest import ADMIN, MEMBER, Engine, resource, template, thing
 from tests.engine.test_hooks import clear, hooks, reach
-from tests.thorough import FULL
+from tests.tables import few
 
 
 def stack_state(stack: StackRecord) -> str:
@@ -129,7 +128,7 @@ def test_a_delete_that_waits_is_cancelled_without_what_it_waits_for(queue: Engin
 # -- what is refused -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("asked", Signal)
+@pytest.mark.parametrize("asked", few(Signal))
 def test_an_action_that_has_ended_takes_no_signal(queue: Engine, asked: Signal) -> None:
     stack = queue.create(template(a=thing()), wait=False)
     action = live(queue, stack)
@@ -325,7 +324,7 @@ POINTS = ("poll", "call", "nested")
 
 
 def test_no_operation_is_forgotten() -> None:
-    assert set(Verb) - set(OPERATIONS) == {Verb.INIT, Verb.ADOPT, Verb.PLAYBOOK}
+    assert set(Verb) - set(OPERATIONS) == {Verb.INIT, Verb.ADOPT, Verb.RUN}
 
 
 @pytest.fixture
@@ -335,13 +334,18 @@ def world(engine: Engine, tmp_path: Path, request: pytest.FixtureRequest) -> Ite
     world.let_go()
 
 
-WHOLE = FULL and "HEATLITE_TEST_ENGINE_DATABASE" not in os.environ
-"""True if every operation is met everywhere: in .ci/run, where no database or broker is asked for by name."""
-
-
 def everywhere(verbs: Collection[Verb] = OPERATIONS) -> pytest.MarkDecorator:
-    """Each operation at each point; in a short run each at one point, and one at each."""
-    pairs = [(point, verb) for point in POINTS for verb in verbs if WHOLE or point == "poll" or verb is Verb.UPDATE]
+    """Mark UPDATE at each point and two more at one as fast.
+
+    The others at one are slow, at the rest thorough.
+    """
+    fast = {("poll", Verb.CREATE), ("poll", Verb.DELETE), *((point, Verb.UPDATE) for point in POINTS)}
+    marks = {"poll": [pytest.mark.slow]}
+    pairs = [
+        pytest.param(point, verb, marks=[] if (point, verb) in fast else marks.get(point, [pytest.mark.thorough]))
+        for point in POINTS
+        for verb in verbs
+    ]
     return pytest.mark.parametrize(("world", "verb"), pairs, indirect=["world"])
 
 
@@ -349,7 +353,6 @@ def undisturbed(verb: Verb) -> str:
     return f"{'FAILED' if verb is Verb.ROLLBACK else 'SUCCEEDED'} {verb}_COMPLETE"
 
 
-@pytest.mark.share(7)
 @everywhere()
 def test_what_was_suspended_ends_as_if_it_had_not_been(world: World, verb: Verb) -> None:
     with world.engine.clock.held():
@@ -361,7 +364,7 @@ def test_what_was_suspended_ends_as_if_it_had_not_been(world: World, verb: Verb)
     world.remove(stack)
 
 
-@pytest.mark.share(7)
+@pytest.mark.slow
 @everywhere()
 def test_another_engine_goes_on_with_what_was_suspended(world: World, verb: Verb) -> None:
     with world.engine.clock.held():
@@ -374,7 +377,6 @@ def test_another_engine_goes_on_with_what_was_suspended(world: World, verb: Verb
     world.remove(stack)
 
 
-@pytest.mark.share(7)
 @everywhere()
 def test_what_is_suspended_can_be_cancelled(world: World, verb: Verb) -> None:
     with world.engine.clock.held():
@@ -395,7 +397,6 @@ def test_what_is_suspended_makes_room_for_a_delete(world: World, verb: Verb) -> 
     world.remove(stack)
 
 
-@pytest.mark.share(7)
 @everywhere()
 def test_every_operation_can_be_cancelled(world: World, verb: Verb) -> None:
     """Work under way may finish, which may or may not be all."""
@@ -408,7 +409,6 @@ def test_every_operation_can_be_cancelled(world: World, verb: Verb) -> None:
     world.remove(stack)
 
 
-@pytest.mark.share(7)
 @everywhere()
 def test_force_waits_for_nobody(world: World, verb: Verb) -> None:
     """Nor does the delete after it; the former owner writes nothing more."""
@@ -579,7 +579,7 @@ def test_what_waits_for_another_times_out(queue: Engine) -> None:
     first, second = (queue.create(template(a=thing()), name, wait=False) for name in ("first", "second"))
     signal(queue, live(queue, second), Signal.CANCEL)
     timing = Timing(depends_on=(live(queue, first).id,), timeout=60)
-    queue.components.schedule.start(MEMBER, queue.get(second), Verb.CHECK, timing)
+    queue.components.scheduled_actions.start(MEMBER, queue.get(second), Verb.CHECK, timing)
     action = live(queue, second)
     endings = Termination(queue.store, queue.clock)
     queue.clock.pass_(59)

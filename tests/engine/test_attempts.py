@@ -10,6 +10,8 @@ from heatlite.store.records import StackRecord
 
 from .conftest import START, Engine, ref, resource, template, thing
 
+pytestmark = pytest.mark.database
+
 
 def busy(**more: object) -> dict[str, object]:
     return template(a=resource("Test::Busy", **more))  # type: ignore[no-any-return]
@@ -144,6 +146,7 @@ def test_dependents_and_others_go_on(engine: Engine) -> None:
     assert stack_state(engine.settle(stack)) == "CREATE_COMPLETE"
 
 
+@pytest.mark.slow
 def test_another_process_goes_on_counting(engine: Engine) -> None:
     with engine.clock.held():
         stack = engine.create(busy(refused=9), wait=False)

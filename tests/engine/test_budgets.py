@@ -16,8 +16,8 @@ from heatlite.core.json import dump, size
 from heatlite.core.status import Status, Verb
 from heatlite.engine.state.requests import Request
 from heatlite.resources.heat.groups import members
-from heatlite.store.large_values import LARGE_VALUE_GRACE
 from heatlite.store.stacks.stack_query import StackQuery
+from heatlite.store.writes.large_values import LARGE_VALUE_GRACE
 from heatlite.template import expression
 
 from .conftest import Engine, attr, ref, resource, template
@@ -61,7 +61,7 @@ P = {"get_param": "p"}
 MUCH: Any = {"parameters": {"p": "z" * UNIT}}
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_values_that_are_known_are_refused_before_anything_is_made(engine: Engine) -> None:
     made = with_parameter(**copies(80, P))
     for name in ("create", "preview_create"):
@@ -100,7 +100,7 @@ def test_nested_stacks_that_are_known_to_hold_too_much_are_refused(engine: Engin
             engine.create(made, environment=environment, files=files)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_stack_beyond_the_limit_is_not_refused_to_shrink(engine: Engine, place: Path) -> None:
     stack = engine.create(with_parameter(**copies(60, P)), environment=MUCH)
     engine.close()
@@ -119,7 +119,7 @@ def doubling(count: int, of: object = ["x"], end: str = "") -> Any:
     return template(**resources)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_values_that_double_stop_at_the_limit(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[int] = []
 
@@ -152,7 +152,7 @@ def test_a_resource_of_too_much_says_so(engine: Engine) -> None:
         )
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_references_within_a_function_count(engine: Engine) -> None:
     """Arguments of functions are searched: no more than a resource may hold."""
     many = [{"get_attr": ["a", "value"]}] * 5000
@@ -164,7 +164,7 @@ def test_references_within_a_function_count(engine: Engine) -> None:
     )
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_rows_of_a_stack_have_a_limit_together(engine: Engine) -> None:
     made = with_parameter(tiny=value("x"), **copies(80, later("p")))
     stack = engine.create(made, environment=MUCH)
@@ -212,7 +212,7 @@ def stored(engine: Engine) -> int:
     return sum(len(part or "") for row in rows for part in row)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("given", ["z" * UNIT, [{"a": "z" * 100}] * (UNIT // 100)])
 def test_the_value_of_a_parameter_is_stored_once_in_a_tree(engine: Engine, given: Any) -> None:
     kind = "string" if isinstance(given, str) else "json"
@@ -227,10 +227,12 @@ def test_the_value_of_a_parameter_is_stored_once_in_a_tree(engine: Engine, given
     assert stored(engine) < 1.5 * UNIT
     rows = engine.store.resources.by_name(stack.id, ["v7"])
     assert [row.properties for row in rows] == [{"value": [given, "x"]}]
-    # The values of before go once no row refers to them, and no event.
+    # The values of before go once no row refers to them, and no event. Revisions are rows, too.
     stack = engine.put(stack, made, files=files, environment={"parameters": {"p": given[:9]}})
     assert stack.status is Status.COMPLETE, stack.status_reason
     read = engine.store.database.read
+    with engine.store.transaction():
+        engine.store.database.write("DELETE FROM revision WHERE number = 1")
     engine.clock.pass_(engine.settings.event_days * 86_400.0 + 60)
     engine.wait_for(lambda: read("SELECT 1 FROM large_value WHERE unused"))
     engine.clock.pass_(LARGE_VALUE_GRACE + 61)
@@ -247,7 +249,7 @@ def structured(config: object) -> Any:
     return resource("OS::Heat::StructuredConfig", config=config, inputs=inputs)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_input_of_deployments_is_stored_once_in_a_project(engine: Engine) -> None:
     """Each has it in its values, the server's config as an input, and in its content."""
     each = {f"d{number}": deployment(server=f"web{number}") for number in range(20)}
@@ -259,7 +261,7 @@ def test_the_input_of_deployments_is_stored_once_in_a_project(engine: Engine) ->
     assert stored(engine) < 4 * UNIT
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_config_of_a_server_has_a_limit(engine: Engine) -> None:
     """The content has an input many times, and a server has many configs."""
     stack = engine.create(with_parameter(c=structured({"a": [{"get_input": "x"}] * 1000}), d=deployment()), "a",
@@ -271,7 +273,7 @@ def test_the_config_of_a_server_has_a_limit(engine: Engine) -> None:
     assert len(dump(engine.components.software.deployed("demo", "web"))) < 8 * UNIT
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_one_row_with_a_value_many_times_stores_it_once(engine: Engine) -> None:
     """The generated template of a group whose members have numbers, and a snapshot."""
     member = {"type": "OS::Heat::Value", "properties": {"value": [P, "%index%"]}}
@@ -288,6 +290,7 @@ def test_one_row_with_a_value_many_times_stores_it_once(engine: Engine) -> None:
     assert len(dump(found.data)) > 10 * UNIT
 
 
+@pytest.mark.slow
 def test_the_document_of_a_tree_has_a_limit(plugins: Path, place: Path) -> None:
     """Each nested stack repeats its template, and none repeats the root's files."""
     engine = Engine(place, max_stack_data=64 * UNIT, enable_stack_abandon=True)
@@ -312,6 +315,7 @@ def test_the_document_of_a_tree_has_a_limit(plugins: Path, place: Path) -> None:
     engine.close()
 
 
+@pytest.mark.slow
 def test_a_retained_stack_does_not_count_in_the_limits_of_its_former_tree(engine: Engine) -> None:
     files = {"n.yaml": dump({**template(v=value("x" * 5 * UNIT)), "description": "d" * 40 * UNIT})}
     kept = {f"n{number}": resource("n.yaml", keys={"deletion_policy": "Retain"}) for number in range(10)}
@@ -330,7 +334,7 @@ def tree_of(count: int, **more: Any) -> Any:
     return template(**{f"n{number}": resource("n.yaml", **more) for number in range(count)})
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_rows_of_a_tree_have_a_limit_together(engine: Engine) -> None:
     """Each nested stack is far below the limit."""
     files = {"n.yaml": dump(NESTED)}
@@ -350,7 +354,7 @@ def test_the_rows_of_a_tree_have_a_limit_together(engine: Engine) -> None:
     assert 45 * UNIT < engine.store.stack_sizes.of_tree(stack.id) < 46 * UNIT
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_tree_counts_what_it_holds_already(engine: Engine) -> None:
     files = {"n.yaml": dump(NESTED)}
     stack = engine.create(tree_of(15), files=files)
@@ -366,7 +370,7 @@ def test_a_tree_counts_what_it_holds_already(engine: Engine) -> None:
     assert engine.store.stack_sizes.of_tree(stack.id) < 5 * UNIT
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_tree_has_one_limit_however_deep(engine: Engine) -> None:
     middle = dump(tree_of(6))
     made = template(**{f"m{number}": resource("m.yaml") for number in range(6)})
@@ -375,7 +379,7 @@ def test_a_tree_has_one_limit_however_deep(engine: Engine) -> None:
     assert "(max_stack_data)" in stack.status_reason
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_environments_of_nested_stacks_count(engine: Engine) -> None:
     """Each nested stack has a parameter, and next to no resources."""
     made = with_parameter(tiny=value("x"), **tree_of(80, p=later("p"))["resources"])
@@ -385,7 +389,7 @@ def test_the_environments_of_nested_stacks_count(engine: Engine) -> None:
     assert held(engine) <= 65 * UNIT
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_templates_of_groups_count(engine: Engine) -> None:
     """Members with numbers make a template that repeats what they have."""
     text = {"list_join": ["", ["%index%" + "z" * 1000, attr("tiny", "value")]]}

@@ -147,3 +147,14 @@ def test_a_resource_that_drifts_as_told(engine: Engine) -> None:
     assert "value is" in engine.row(engine.check(stack), "a").status_reason
     stack = engine.patch(stack, converge=True)
     assert engine.row(engine.check(stack), "a").status_reason == "state changed"
+
+
+def test_what_is_hidden_is_hidden_on_both_sides(engine: Engine, cloud: Cloud) -> None:
+    """The live value of a hidden parameter is as secret as the stored one."""
+    hidden = {"p": {"type": "string", "hidden": True, "default": "hunter2"}}
+    stack = engine.create(template(parameters=hidden, a=cloud.resource("a", value={"get_param": "p"})))
+    cloud.put("a", value="swordfish")
+    stack = engine.check(stack)
+    reason = engine.row(stack, "a").status_reason
+    assert reason == 'The object differs from what is stored: value is "******", not "******"'
+    assert not any("swordfish" in event.status_reason for event in engine.events(stack))

@@ -9,6 +9,7 @@ import pytest
 from heatlite.core.errors import DatabaseUnavailable, HeatliteError, RequestLimitExceeded, StackExists
 from heatlite.core.status import Status, Verb, state
 from heatlite.store.errors import UnreadableSecret
+from tests.tables import few
 
 from .conftest import Engine, attr, param, ref, resource, template, thing
 
@@ -92,6 +93,7 @@ def test_failure(engine: Engine) -> None:
     assert engine.told(stack)[-1] == "s CREATE_FAILED"
 
 
+@pytest.mark.slow
 def test_after_a_failure_nobody_waits_longer_than_error_wait_time(engine: Engine) -> None:
     before = engine.clock.now()
     stack = engine.create(template(boom=thing(fail=True), beside=thing(wait_secs=-1)))
@@ -133,7 +135,7 @@ def test_an_access_policy_names_resources_of_its_template(engine: Engine) -> Non
         engine.put(stack, policy("b"))
 
 
-@pytest.mark.parametrize("minutes", [2, None])
+@pytest.mark.parametrize("minutes", few([2, None]))
 def test_timeout(engine: Engine, minutes: int | None) -> None:
     before = engine.clock.now()
     stack = engine.create(template(a=thing(wait_secs=-1), b=thing(depends_on="a")), timeout_mins=minutes)
@@ -282,7 +284,7 @@ class TestValues:
         assert engine.states(stack) == {"a": "CREATE_COMPLETE", "c": "CREATE_COMPLETE"}
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_many_resources_in_several_ticks(engine: Engine) -> None:
     every = {
         f"r{i}": resource("OS::Heat::Value", value=i, depends_on=f"r{i - 1}" if i % 3 else None) for i in range(1, 1202)
@@ -299,7 +301,7 @@ def test_many_resources_in_several_ticks(engine: Engine) -> None:
             assert told[f"r{i - 1} CREATE_COMPLETE"] < told[f"r{i} CREATE_IN_PROGRESS"]
 
 
-@pytest.mark.parametrize("seconds", [10, 1000])
+@pytest.mark.parametrize("seconds", few([10, 1000]))
 def test_a_handler_waits_for_the_database(engine: Engine, monkeypatch: pytest.MonkeyPatch, seconds: int) -> None:
     """The answer to the commit of its own rows is lost."""
     software, back = engine.server.components.software, engine.clock.now() + seconds

@@ -9,8 +9,11 @@ from heatlite.core.errors import StackNotFound
 from heatlite.core.status import ActionStatus, Verb, state
 from heatlite.engine.state.requests import Request
 from heatlite.store.records import StackRecord
+from tests.tables import few
 
 from .conftest import Engine, ref, resource, template, thing
+
+pytestmark = pytest.mark.database
 
 
 def final(stack: StackRecord) -> str:
@@ -140,12 +143,14 @@ class TestDelete:
 
     @pytest.mark.parametrize(
         ("forces", "starts"),
-        [
-            ((False, False), (True, False)),
-            ((True, False), (True, False)),
-            ((True, True), (True, False)),
-            ((False, True), (True, True)),
-        ],
+        few(
+            [
+                ((False, False), (True, False)),
+                ((True, False), (True, False)),
+                ((True, True), (True, False)),
+                ((False, True), (True, True)),
+            ]
+        ),
     )
     def test_a_repeated_delete_is_accepted(
         self, engine: Engine, forces: tuple[bool, ...], starts: tuple[bool, ...]
@@ -200,6 +205,7 @@ class TestCheck:
         assert (first, last) == ("s CHECK_IN_PROGRESS", "s CHECK_COMPLETE")
         assert sorted(told) == ["a CHECK_COMPLETE", "b CHECK_COMPLETE"]
 
+    @pytest.mark.slow
     def test_events_say_what_changed(self, engine: Engine) -> None:
         """Another check of what is as it was makes no event of a resource."""
         group = resource("OS::Heat::ResourceGroup", count=2, resource_def=thing())
@@ -308,7 +314,7 @@ class TestCheck:
         assert engine.rows(stack) == rows
 
 
-@pytest.mark.parametrize("again", ["delete", "check", "suspend"])
+@pytest.mark.parametrize("again", few(["delete", "check", "suspend"]))
 def test_a_request_that_has_met_the_end_of_its_stack_begins_nothing(engine: Engine, again: str) -> None:
     """It has looked before the stack was gone, and writes after that."""
     stack = engine.create(template(a=thing()))

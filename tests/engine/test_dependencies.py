@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -15,7 +15,8 @@ from heatlite.core.ids import new_id
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Result, Signal, state
 from heatlite.engine.state.requests import Timing
 from heatlite.store.records import ActionRecord, StackRecord
-from tests.thorough import examples
+from tests.laws import FEW_EXAMPLES
+from tests.tables import few
 
 from .conftest import MEMBER, Engine, resource, template, thing
 
@@ -108,7 +109,7 @@ def test_a_chain_that_breaks(engine: Engine) -> None:
         assert engine.get(stack).status_reason == now(engine, one).status_reason
 
 
-@pytest.mark.parametrize("one_is_bad", [False, True])
+@pytest.mark.parametrize("one_is_bad", few([False, True]))
 def test_a_diamond(engine: Engine, one_is_bad: bool) -> None:
     grove = Grove(engine, 3, bad=1)
     with engine.clock.held():
@@ -156,7 +157,7 @@ def test_its_own_stack_is_deleted_while_it_waits(engine: Engine) -> None:
     assert ended(engine, first) == [SUCCEEDED]
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_it_runs_out_of_time_while_it_waits(engine: Engine) -> None:
     grove = Grove(engine, 2)
     with engine.clock.held():
@@ -193,7 +194,7 @@ def test_one_for_later_waits_for_its_time_and_then_for_the_others(engine: Engine
         early = after(engine, grove.good[0], between, not_before=engine.clock.now() + 10)
         assert (early.status, early.pending) == (ActionStatus.INIT, 1)
         engine.clock.pass_(10)
-        engine.components.schedule.sweep()
+        engine.components.scheduled_actions.sweep()
         assert status(engine, early) == [ActionStatus.WAITING]
         assert state(engine.get(grove.good[0]).verb, engine.get(grove.good[0]).status) == "CHECK_IN_PROGRESS"
     assert ended(engine, early) == [FAILED if bad else SUCCEEDED]
@@ -209,7 +210,7 @@ def test_the_others_end_before_its_time(engine: Engine, bad: bool) -> None:
         ended(engine, first)
         assert status(engine, late) == [ActionStatus.INIT]
         engine.clock.pass_(900)
-        engine.components.schedule.sweep()
+        engine.components.scheduled_actions.sweep()
         assert ended(engine, late) == [FAILED if bad else SUCCEEDED]
 
 
@@ -220,7 +221,7 @@ def test_one_that_waits_for_one_for_later(engine: Engine) -> None:
         action = after(engine, grove.good[1], later)
         assert status(engine, action) == [ActionStatus.WAITING]
         engine.clock.pass_(10)
-        engine.components.schedule.sweep()
+        engine.components.scheduled_actions.sweep()
         assert ended(engine, later, action) == [SUCCEEDED, SUCCEEDED]
 
 
@@ -236,14 +237,14 @@ def test_two_that_can_only_wait_for_each_other_do_not(engine: Engine) -> None:
         early = after(engine, grove.good[0], later, not_before=engine.clock.now() + 5)
         last = after(engine, grove.good[0], later, not_before=engine.clock.now() + 20)
         engine.clock.pass_(5)
-        engine.components.schedule.sweep()
+        engine.components.scheduled_actions.sweep()
         assert status(engine, early, later, last) == [CANCELLED, ActionStatus.INIT, ActionStatus.INIT]
         engine.clock.pass_(5)
-        engine.components.schedule.sweep()
+        engine.components.scheduled_actions.sweep()
         assert ended(engine, later) == [SUCCEEDED]
         engine.settle(grove.good[0])
         engine.clock.pass_(10)
-        engine.components.schedule.sweep()
+        engine.components.scheduled_actions.sweep()
         assert ended(engine, last) == [SUCCEEDED]
 
 
@@ -259,7 +260,7 @@ def test_dependencies_count_even_where_there_is_nothing_to_do(engine: Engine) ->
         engine.stacks.resume(MEMBER, engine.get(stack), Timing(depends_on=(new_id(),)))
 
 
-@pytest.mark.parametrize("above", [False, True])
+@pytest.mark.parametrize("above", few([False, True]))
 def test_nor_do_two_on_one_line_of_a_tree(engine: Engine, above: bool) -> None:
     below = {"type": "below.yaml"}
     root = engine.create(template(a=below, b=below), "tree", files={"below.yaml": json.dumps(template(a=thing()))})
@@ -273,7 +274,7 @@ def test_nor_do_two_on_one_line_of_a_tree(engine: Engine, above: bool) -> None:
             return
         beside = after(engine, other, later)
         engine.clock.pass_(10)
-        engine.components.schedule.sweep()
+        engine.components.scheduled_actions.sweep()
         assert ended(engine, later, beside) == [SUCCEEDED, SUCCEEDED]
 
 
@@ -312,10 +313,11 @@ def graphs(draw: st.DrawFn) -> tuple[list[set[int]], set[int], set[int]]:
     return graph, draw(some), draw(some)
 
 
+@pytest.mark.slow
 def test_every_graph_ends_as_its_model(engine: Engine) -> None:
     grove = Grove(engine, NODES, bad=NODES)
 
-    @settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
+    @FEW_EXAMPLES
     @given(graphs())
     def run(drawn: tuple[list[set[int]], set[int], set[int]]) -> None:
         graph, bad, cancelled = drawn

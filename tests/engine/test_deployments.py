@@ -6,6 +6,7 @@ import pytest
 
 from heatlite.store.records import SoftwareDeploymentRecord, StackRecord
 from heatlite.store.stacks.software import SoftwareDeployments
+from tests.tables import few
 
 from .conftest import MEMBER, Engine, ref, resource, template, thing
 
@@ -25,7 +26,7 @@ def answer(engine: Engine, stack: StackRecord, **details: Any) -> None:
     engine.components.signals.signal(MEMBER, engine.get(stack), engine.row(stack, "d"), details)
 
 
-@pytest.mark.parametrize("verb", ["create", "update"])
+@pytest.mark.parametrize("verb", few(["create", "update"]))
 def test_a_deployment_that_nobody_waits_for_any_longer_has_failed(engine: Engine, verb: str) -> None:
     actions = [verb.upper()]
     before = template(c=CONFIG, d=deployment(actions=actions, name="one"))
@@ -79,9 +80,7 @@ def test_a_deployment_is_hardly_polled(engine: Engine, monkeypatch: pytest.Monke
 
 def test_a_rollback_leaves_no_software(engine: Engine) -> None:
     quiet = deployment(signal_transport="NO_SIGNAL")
-    stack = engine.create(
-        template(c=CONFIG, d=quiet, bad=thing(fail=True, depends_on="d")), disable_rollback=False
-    )
+    stack = engine.create(template(c=CONFIG, d=quiet, bad=thing(fail=True, depends_on="d")), disable_rollback=False)
     assert (stack.verb, stack.status) == ("ROLLBACK", "COMPLETE")
     assert deployments(engine) == []
     assert engine.store.software_configs.count("demo") == 0

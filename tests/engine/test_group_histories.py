@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from heatlite.core.status import Status
 from heatlite.store.records import StackRecord
-from tests.engine.conftest import Engine, examples, template
+from tests.engine.conftest import Engine, template
 from tests.engine.test_groups import group, nested, outcome, policy, scaling, signal, thing
-from tests.thorough import SHARED_FIXTURE
+from tests.laws import FEW_EXAMPLES
 
 LOW, HIGH = 1, 4
 
@@ -148,9 +148,9 @@ STEPS: st.SearchStrategy[tuple[Callable[..., None], int]] = st.tuples(
 )  # fmt: skip
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @given(steps=st.lists(STEPS, min_size=6, max_size=14))
-@settings(max_examples=examples(15), deadline=None, suppress_health_check=SHARED_FIXTURE)
+@FEW_EXAMPLES
 @pytest.mark.usefixtures("plugins")
 def test_groups_become_what_they_are_to_be(steps: list[tuple[Callable[..., None], int]]) -> None:
     memory = Path("/dev/shm")

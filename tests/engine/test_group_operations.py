@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from heatlite.core.actions.repairs import RepairStep
 from heatlite.core.errors import (
     ActionConflict,
     ActionCooldown,
@@ -19,7 +20,6 @@ from heatlite.core.errors import (
 )
 from heatlite.core.ids import new_id
 from heatlite.core.json import dump, parse
-from heatlite.core.repairs import RepairStep
 from heatlite.core.status import ActionStatus, Cause, LockLevel, Verb
 from heatlite.engine.operations.signals import IgnoredSignal
 from heatlite.engine.state.group_requests import (
@@ -27,6 +27,7 @@ from heatlite.engine.state.group_requests import (
     Criteria,
     DeleteMembers,
     FollowTemplate,
+    NewLimits,
     Resize,
     ScaleIn,
     ScaleOut,
@@ -35,6 +36,8 @@ from heatlite.engine.state.group_requests import (
 from heatlite.store.records import ActionRecord, StackRecord
 from tests.engine.conftest import Engine, resource, template
 from tests.engine.test_groups import group, nested, policy, scaling, signal, thing
+from tests.resource_types import ALL_TYPES
+from tests.tables import few
 
 SERVER = {"ImageId": "i", "InstanceType": "t"}
 SERVERS: dict[str, Any] = {"environment": {"resource_registry": {"AWS::EC2::Instance": "OS::Heat::None"}}}
@@ -58,14 +61,15 @@ def of_servers(kind: str, size: int) -> dict[str, Any]:
     return {"c": resource("AWS::AutoScaling::LaunchConfiguration", **SERVER), "g": made}
 
 
-KINDS = {
+KINDS: dict[str, Any] = {
     "ResourceGroup": numbered,
     "AutoScalingGroup": automatic,
-    "InstanceGroup": partial(of_servers, "OS::Heat::InstanceGroup"),
-    "CfnAutoScalingGroup": partial(of_servers, "AWS::AutoScaling::AutoScalingGroup"),
 }
+if "OS::Heat::InstanceGroup" in ALL_TYPES:
+    KINDS["InstanceGroup"] = partial(of_servers, "OS::Heat::InstanceGroup")
+    KINDS["CfnAutoScalingGroup"] = partial(of_servers, "AWS::AutoScaling::AutoScalingGroup")
 """Templates by a group's size."""
-kinds = pytest.mark.parametrize("kind", KINDS)
+kinds = pytest.mark.parametrize("kind", few(KINDS))
 
 
 def change(engine: Engine, stack: StackRecord, request: SizeRequest, wait: bool = True) -> ActionRecord:
@@ -154,6 +158,34 @@ def test_limits_of_the_template_bind_a_remembered_size(engine: Engine, kind: str
         change(engine, stack, ScaleIn(6))
     change(engine, stack, ScaleIn(6, strict=False))
     assert len(names(engine, stack)) == (1 if is_limited else 0)
+
+
+@pytest.mark.slow
+def test_limits_that_an_operation_has_set(engine: Engine) -> None:
+    """They hold against signals and operations, until the template has others."""
+    stack = engine.create(template(**automatic(3), up=policy(1)))
+    change(engine, stack, Resize(Adjustment.EXACT_CAPACITY, 3, max_size=3))
+    signal(engine, stack, "up")
+    assert len(names(engine, stack)) == 3
+    with pytest.raises(InvalidValue, match="its limits are 1 and 3"):
+        change(engine, stack, ScaleOut(1))
+    stack = engine.patch(stack)
+    signal(engine, stack, "up")
+    assert len(names(engine, stack)) == 3
+    change(engine, stack, NewLimits(max_size=2))
+    assert len(names(engine, stack)) == 2
+    change(engine, stack, NewLimits(min_size=5, max_size=8))
+    assert len(names(engine, stack)) == 5
+    change(engine, stack, Resize(Adjustment.EXACT_CAPACITY, 9, strict=False))
+    assert len(names(engine, stack)) == 8
+    change(engine, stack, FollowTemplate(True))
+    assert len(names(engine, stack)) == 3
+    assert "limits" not in engine.row(stack, "g").data
+    change(engine, stack, NewLimits(max_size=3))
+    stack = engine.put(stack, template(g=scaling(thing("v"), low=1, high=7, desired_capacity=3), up=policy(1)))
+    assert "limits" not in engine.row(stack, "g").data
+    signal(engine, stack, "up")
+    assert len(names(engine, stack)) == 4
 
 
 @kinds
@@ -289,7 +321,7 @@ def test_check_of_a_part(engine: Engine) -> None:
     assert set(engine.states(inner).values()) == {"CHECK_COMPLETE"}
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_ignored_signals_are_counted_by_minute(engine: Engine) -> None:
     one = {"g": scaling(thing("v"), low=1, high=9, desired_capacity=3, cooldown=1000), "up": policy(1)}
     stack = engine.create(template(**one))
@@ -359,7 +391,7 @@ FREELY = frozenset({"check"})
 """Operations that a maintenance lock allows."""
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @kinds
 def test_each_refusal_of_each_operation_changes_nothing(engine: Engine, kind: str) -> None:
     """Limits, unknown and repeated members, no group, a lock, a live action."""
@@ -418,7 +450,7 @@ def live_action(engine: Engine, stack: StackRecord, status: ActionStatus) -> Ite
         engine.store.actions.remove([action.id])
 
 
-@pytest.mark.parametrize("kind", ["AutoScalingGroup", "CfnAutoScalingGroup"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.endswith("AutoScalingGroup")])
 def test_a_cooldown_refuses_what_scales_by_steps(engine: Engine, kind: str) -> None:
     """It refuses neither a size that is set nor named members."""
     made = KINDS[kind](3)
@@ -437,7 +469,7 @@ def test_a_cooldown_refuses_what_scales_by_steps(engine: Engine, kind: str) -> N
         assert len(names(engine, stack)) == 4
 
 
-@pytest.mark.parametrize("criteria", [Criteria.RANDOM, Criteria.YOUNGEST_FIRST])
+@pytest.mark.parametrize("criteria", few([Criteria.RANDOM, Criteria.YOUNGEST_FIRST]))
 def test_a_takeover_decides_nothing_anew(engine: Engine, criteria: Criteria) -> None:
     slow = resource("OS::Heat::TestResource", value="v", action_wait_secs={"delete": 60})
     stack = engine.create(template(g=group(5, slow)))

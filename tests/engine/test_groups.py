@@ -14,6 +14,7 @@ from heatlite.plugin.ports import Member
 from heatlite.resources.heat.groups.scaling import AutoScalingGroup
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import Engine, attr, param, resource, template
+from tests.tables import few
 
 RANDOM = {"type": "OS::Heat::RandomString", "properties": {"length": 8}}
 
@@ -304,7 +305,7 @@ def member_files(folder: str, value: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["scaling", "rolling"])
 def test_the_template_of_the_members_may_move(engine: Engine, kind: str) -> None:
     """A request has only its own template's files, and an update goes step by step."""
@@ -365,9 +366,7 @@ def policy(by: float, cooldown: float | None = None, of: str = "g") -> Any:
     return resource("OS::Heat::ScalingPolicy", auto_scaling_group_id={"get_resource": of}, **sizing)
 
 
-def signal(
-    engine: Engine, stack: StackRecord, name: str, details: dict[str, Any] | None = None, of: str = "g"
-) -> None:
+def signal(engine: Engine, stack: StackRecord, name: str, details: dict[str, Any] | None = None, of: str = "g") -> None:
     """Signal a resource, and wait for what comes of it."""
     row = engine.components.reader.resource(stack, name)
     engine.components.signals.signal(engine.who, engine.get(stack), row, details)
@@ -482,98 +481,12 @@ def test_a_group_that_could_not_grow_tries_again(engine: Engine) -> None:
     assert members(engine, stack) == {member: "CREATE_COMPLETE"}
 
 
-# -- groups of servers -------------------------------------------------------------------------------
-
-SERVERS = {"resource_registry": {"AWS::EC2::Instance": "OS::Heat::None"}}
-
-
-@pytest.mark.parametrize(
-    ("kind", "sizes", "section"),
-    [
-        ("OS::Heat::InstanceGroup", {"Size": 2}, "RollingUpdate"),
-        ("AWS::AutoScaling::AutoScalingGroup", {"MinSize": 2, "MaxSize": 4}, "AutoScalingRollingUpdate"),
-    ],
-)
-def test_servers_follow_their_launch_configuration(
-    engine: Engine, kind: str, sizes: dict[str, int], section: str
-) -> None:
-    def wanted(flavor: str) -> Any:
-        config = resource("AWS::AutoScaling::LaunchConfiguration", ImageId="i", InstanceType=flavor)
-        keys = {"update_policy": {section: {"PauseTime": "PT1M"}}}
-        name = {"get_resource": "c"}
-        servers = resource(kind, keys=keys, AvailabilityZones=[], LaunchConfigurationName=name, **sizes)
-        return template(g=servers, c=config, outputs={"all": attr("g", "InstanceList")})
-
-    stack = engine.create(wanted("small"), environment=SERVERS)
-    assert (outcome(stack), stack.status_reason) == ("CREATE_COMPLETE", "Stack CREATE completed successfully")
-    inner = nested(engine, stack)
-    before, began = engine.ids(inner), engine.clock.now()
-    stack = engine.put(stack, wanted("large"), environment=SERVERS)
-    assert outcome(stack) == "UPDATE_COMPLETE"
-    assert engine.clock.now() - began >= 60
-    assert engine.ids(inner) == before
-    document: Any = engine.store.templates.get(engine.get(inner).template_id).document
-    assert {server["properties"]["InstanceType"] for server in document["resources"].values()} == {"large"}
-    assert engine.outputs(stack) == {"all": "0.0.0.0,0.0.0.0"}
-    assert outcome(engine.delete(stack)) == "DELETE_COMPLETE"
-
-
-@pytest.mark.parametrize(
-    ("kind", "sizes"),
-    [
-        ("OS::Heat::InstanceGroup", {"Size": 2}),
-        ("AWS::AutoScaling::AutoScalingGroup", {"MinSize": 2, "MaxSize": 4}),
-    ],
-)
-def test_the_servers_may_be_a_template_with_required_parameters(
-    engine: Engine, kind: str, sizes: dict[str, int]
-) -> None:
-    given = {"ImageId": "i", "InstanceType": "small", "SecurityGroups": ["a", "b"], "UserData": "u"}
-    wanted = {name: {"type": "comma_delimited_list" if name == "SecurityGroups" else "string"} for name in given}
-    wanted["Tags"] = {"type": "comma_delimited_list", "default": ""}
-    server = template(parameters=wanted, outputs={"PublicIp": "o"}, t=thing(param("UserData")))
-    group = resource(kind, AvailabilityZones=[], LaunchConfigurationName={"get_resource": "c"}, **sizes)
-    document = template(c=resource("AWS::AutoScaling::LaunchConfiguration", **given), g=group)
-    registry = {"resource_registry": {"AWS::EC2::Instance": "server.yaml"}}
-    stack = engine.create(document, environment=registry, files={"server.yaml": json.dumps(server)})
-    assert outcome(stack) == "CREATE_COMPLETE", stack.status_reason
-    assert len(members(engine, stack)) == 2
-
-
-def test_servers_go_back_with_their_launch_configuration(engine: Engine) -> None:
-    server = template(
-        a={"type": "OS::Heat::TestResource", "properties": {"fail": param("InstanceType")}},
-        parameters={
-            "ImageId": {"type": "string"}, "InstanceType": {"type": "string"}, "Tags": {"type": "comma_delimited_list"},
-        },
-        outputs={"PublicIp": ""},
-    )  # fmt: skip
-
-    def wanted(fails: str) -> Any:
-        config = resource("AWS::AutoScaling::LaunchConfiguration", ImageId="i", InstanceType=fails)
-        properties = {"AvailabilityZones": [], "Size": 2, "LaunchConfigurationName": {"get_resource": "c"}}
-        keys = {"update_policy": {"RollingUpdate": {}}}
-        return template(g=resource("OS::Heat::InstanceGroup", keys=keys, **properties), c=config)
-
-    given: Any = {
-        "environment": {"resource_registry": {"AWS::EC2::Instance": "server.yaml"}},
-        "files": {"server.yaml": json.dumps(server)},
-        "disable_rollback": False,
-    }
-    stack = engine.create(wanted("false"), **given)
-    assert outcome(stack) == "CREATE_COMPLETE"
-    stack = engine.put(stack, wanted("true"), **given)
-    assert outcome(stack) == "ROLLBACK_COMPLETE"
-    document: Any = engine.store.templates.get(nested(engine, stack).template_id).document
-    assert [made["properties"]["InstanceType"] for made in document["resources"].values()] == ["false", "false"]
-
-
 # -- other operations --------------------------------------------------------------------------------
 
 BOTH = [group(2, thing("v")), scaling(thing("v"), desired_capacity=2)]
 
 
-@pytest.mark.parametrize("definition", BOTH)
+@pytest.mark.parametrize("definition", few(BOTH))
 def test_a_marked_group_is_replaced_whole(engine: Engine, definition: Any) -> None:
     stack = engine.create(template(g=definition))
     inner = nested(engine, stack)
@@ -585,7 +498,7 @@ def test_a_marked_group_is_replaced_whole(engine: Engine, definition: Any) -> No
     assert len(members(engine, stack)) == 2
 
 
-@pytest.mark.parametrize("definition", BOTH)
+@pytest.mark.parametrize("definition", few(BOTH))
 def test_after_a_check_that_failed_the_members_decide(engine: Engine, definition: Any) -> None:
     stack = engine.create(template(g=definition))
     inner = nested(engine, stack)
@@ -600,7 +513,7 @@ def test_after_a_check_that_failed_the_members_decide(engine: Engine, definition
     assert {name for name in before if after.get(name) != before[name]} == {ill}
 
 
-@pytest.mark.parametrize("definition", BOTH)
+@pytest.mark.parametrize("definition", few(BOTH))
 def test_what_is_done_to_a_group_is_done_to_its_members(engine: Engine, definition: Any) -> None:
     stack = engine.create(template(g=definition))
     inner = nested(engine, stack)
@@ -632,7 +545,7 @@ def test_a_rolling_update_that_is_cancelled_goes_back(engine: Engine) -> None:
     assert [engine.value(inner, name) for name in "012"] == ["v", "v", "v"]
 
 
-@pytest.mark.parametrize("definition", BOTH)
+@pytest.mark.parametrize("definition", few(BOTH))
 def test_a_group_is_handed_over_with_its_members(engine: Engine, definition: Any) -> None:
     stack = engine.create(template(g=definition))
     names = set(members(engine, stack))

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from heatlite.core.errors import ActionConflict, NotSupported, ResourceIsLocked, StackValidationFailed
@@ -14,9 +14,10 @@ from heatlite.core.status import state
 from heatlite.engine.state.requests import Request
 from heatlite.engine.state.stack_document import read_record
 from heatlite.store.records import StackRecord
-from tests.thorough import SHARED_FIXTURE
+from tests.laws import FEW_EXAMPLES
+from tests.tables import few
 
-from .conftest import Engine, attr, examples, param, ref, resource, template, thing
+from .conftest import Engine, attr, param, ref, resource, template, thing
 
 
 def final(stack: StackRecord) -> str:
@@ -192,7 +193,7 @@ class TestAdopt:
         engine.delete(stack)
         assert sorted(plugins.iterdir()) == files
 
-    @pytest.mark.parametrize("record", [{"resources": {}}, {}, {"resources": {"b": {"resource_id": "x"}}}])
+    @pytest.mark.parametrize("record", few([{"resources": {}}, {}, {"resources": {"b": {"resource_id": "x"}}}]))
     def test_what_the_record_does_not_know(self, engine: Engine, record: dict[str, Json]) -> None:
         stack = adopt(engine, {"template": template(a=thing()), **record})
         assert engine.states(stack) == {"a": "ADOPT_FAILED"}
@@ -206,7 +207,7 @@ class TestAdopt:
         assert (final(stack), engine.rows(stack)) == ("ROLLBACK_COMPLETE", [])
         assert sorted(plugins.iterdir()) == files
 
-    @pytest.mark.parametrize("origin", ["own", "heats", "without id"])
+    @pytest.mark.parametrize("origin", few(["own", "heats", "without id"]))
     def test_a_tree(self, engine: Engine, plugins: Path, origin: str) -> None:
         child = {
             "heat_template_version": "2021-04-16",
@@ -238,13 +239,15 @@ class TestAdopt:
 
     @pytest.mark.parametrize(
         "group",
-        [
-            resource("OS::Heat::ResourceGroup", count=2, resource_def=file(content="m%index%")),
-            resource("OS::Heat::AutoScalingGroup", min_size=2, max_size=4, resource=file(content="m")),
-        ],
+        few(
+            [
+                resource("OS::Heat::ResourceGroup", count=2, resource_def=file(content="m%index%")),
+                resource("OS::Heat::AutoScalingGroup", min_size=2, max_size=4, resource=file(content="m")),
+            ]
+        ),
         ids=["resources", "scaling"],
     )
-    @pytest.mark.parametrize("heats", [False, True], ids=["own", "heats"])
+    @pytest.mark.parametrize("heats", few([False, True]), ids=["own", "heats"])
     def test_a_group(self, engine: Engine, plugins: Path, group: Any, heats: bool) -> None:
         """Existing members are adopted under their names, and an update keeps them."""
         stack = engine.create(template(g=group))
@@ -321,9 +324,9 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Any:
     engine.close()
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @given(document=templates())
-@settings(max_examples=examples(25), suppress_health_check=SHARED_FIXTURE, deadline=None)
+@FEW_EXAMPLES
 def test_there_and_back_is_an_empty_preview(shared: Engine, document: Any) -> None:
     """Abandon then adopt: no update would change anything, and all reads are equal."""
     stack = shared.create(document)

@@ -1,6 +1,5 @@
 """Marks of health: each row of the table of marks, and the update after it."""
 
-
 import pytest
 from msgspec.structs import replace
 
@@ -13,6 +12,7 @@ from heatlite.core.errors import (
 )
 from heatlite.core.ids import new_id
 from heatlite.core.status import LockLevel, Status, Verb, state
+from tests.tables import few, sampled
 
 from .conftest import Engine, ref, resource, template, thing
 
@@ -31,7 +31,7 @@ FINAL = [
 ]
 
 
-@pytest.mark.parametrize(("verb", "status"), FINAL)
+@pytest.mark.parametrize(("verb", "status"), few(FINAL))
 def test_unhealthy(engine: Engine, verb: Verb, status: Status) -> None:
     stack = engine.create(template(a=thing()))
     engine.put_row(stack, "a", verb, status, "before")
@@ -45,7 +45,7 @@ def test_unhealthy(engine: Engine, verb: Verb, status: Status) -> None:
     assert engine.get(stack) == stack
 
 
-@pytest.mark.parametrize(("verb", "status"), FINAL)
+@pytest.mark.parametrize(("verb", "status"), sampled(FINAL, 3, pytest.mark.thorough))
 def test_healthy(engine: Engine, verb: Verb, status: Status) -> None:
     stack = engine.create(template(a=thing()))
     engine.put_row(stack, "a", verb, status, "before")
@@ -61,8 +61,8 @@ def test_healthy(engine: Engine, verb: Verb, status: Status) -> None:
     assert engine.get(stack) == stack
 
 
-@pytest.mark.parametrize("unhealthy", [True, False])
-@pytest.mark.parametrize("status", [Status.COMPLETE, Status.FAILED])
+@pytest.mark.parametrize("unhealthy", few([True, False]))
+@pytest.mark.parametrize("status", few([Status.COMPLETE, Status.FAILED]))
 def test_a_deleted_resource_is_left_alone(engine: Engine, unhealthy: bool, status: Status) -> None:
     stack = engine.create(template(a=thing()))
     engine.put_row(stack, "a", Verb.DELETE, status)
@@ -101,9 +101,11 @@ def test_a_mark_after_a_lock_counts(engine: Engine) -> None:
 class TestTakenBack:
     """A mark that is taken back leaves what was not whole as it was."""
 
-    @pytest.mark.share(3)
-    @pytest.mark.parametrize(("verb", "status"), [one for one in FINAL if Verb.SUSPEND not in one])
-    @pytest.mark.parametrize("locks", [False, True])
+    @pytest.mark.parametrize(
+        ("verb", "status"),
+        sampled([one for one in FINAL if Verb.SUSPEND not in one], 5, pytest.mark.thorough),
+    )
+    @pytest.mark.parametrize("locks", few([False, True]))
     def test_what_was_not_whole_is_so_again(self, engine: Engine, verb: Verb, status: Status, locks: bool) -> None:
         stack = engine.create(template(a=thing()))
         engine.put_row(stack, "a", verb, status, "before")
@@ -120,7 +122,7 @@ class TestTakenBack:
         assert (event.verb, event.status, event.status_reason) == (*expected[:2], "well")
         assert row.before_check is None
 
-    @pytest.mark.parametrize("checks", [False, True])
+    @pytest.mark.parametrize("checks", few([False, True]))
     def test_what_was_never_made_is_made_by_the_next_update(self, engine: Engine, checks: bool) -> None:
         stack = engine.create(template(t=thing(fail=True), behind=thing(depends_on="t")))
         before = engine.states(stack)
@@ -161,12 +163,14 @@ class TestLookup:
 
     def test_ambiguous(self, engine: Engine) -> None:
         stack = engine.create(template(a=thing(), b=thing()))
-        rows = [replace(row, physical_id="same") for row in engine.rows(stack)]
+        rows = engine.rows(stack)
         with engine.store.transaction():
-            engine.store.resources.save_many(rows)
+            engine.store.resources.save_many([replace(row, physical_id="same") for row in rows])
         with pytest.raises(PhysicalResourceIDAmbiguity, match="same"):
             engine.mark(stack, "same")
         assert set(engine.states(stack).values()) == {"CREATE_COMPLETE"}
+        with engine.store.transaction():
+            engine.store.resources.save_many(rows)  # each object has one owner in a consistent database
 
     def test_nobody(self, engine: Engine) -> None:
         stack = engine.create(template(a=thing()))
@@ -191,7 +195,6 @@ class TestLookup:
 
 
 class TestInProgress:
-
     def test_a_resource_alone(self, engine: Engine) -> None:
         stack = engine.create(template(a=thing()))
         engine.put_row(stack, "a", Verb.UPDATE, Status.IN_PROGRESS)

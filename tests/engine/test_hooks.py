@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from heatlite.core.errors import InvalidBreakPointHook
 from heatlite.core.status import ActionStatus, LockLevel, Status, Verb, state
 from heatlite.store.records import LockRecord, StackRecord
+from tests.tables import few
 
 from .conftest import START, Engine, param, ref, resource, template, thing
 
@@ -96,19 +97,21 @@ def test_several_hooks_and_patterns(engine: Engine) -> None:
 
 @pytest.mark.parametrize(
     ("after", "told"),
-    [
-        (thing("old"), []),
-        (thing("new"), ["UPDATE_IN_PROGRESS: state changed", "UPDATE_COMPLETE: state changed"]),
-        (
-            thing("old", update_replace_value="x"),
-            [
-                "CREATE_IN_PROGRESS: state changed",
-                "CREATE_COMPLETE: state changed",
-                "DELETE_IN_PROGRESS: state changed",
-                "DELETE_COMPLETE: state changed",
-            ],
-        ),
-    ],
+    few(
+        [
+            (thing("old"), []),
+            (thing("new"), ["UPDATE_IN_PROGRESS: state changed", "UPDATE_COMPLETE: state changed"]),
+            (
+                thing("old", update_replace_value="x"),
+                [
+                    "CREATE_IN_PROGRESS: state changed",
+                    "CREATE_COMPLETE: state changed",
+                    "DELETE_IN_PROGRESS: state changed",
+                    "DELETE_COMPLETE: state changed",
+                ],
+            ),
+        ]
+    ),
     ids=["nothing to do", "in place", "replaced"],
 )
 def test_before_an_update_whatever_comes_of_it(engine: Engine, after: dict[str, object], told: list[str]) -> None:
@@ -202,7 +205,7 @@ def test_a_rollback_to_a_definition_without_hooks_leaves_no_message(engine: Engi
     assert engine.mail_count() == 0
 
 
-@pytest.mark.parametrize("hook", ["post-create", "pre-delete", "zz", None, ["pre-create"]])
+@pytest.mark.parametrize("hook", few(["post-create", "pre-delete", "zz", None, ["pre-create"]]))
 def test_only_the_hook_that_is_waited_at_can_be_cleared(engine: Engine, hook: Any) -> None:
     with engine.clock.held():
         stack = engine.create(PAIR, wait=False, environment=hooks(a=["pre-create", "post-create"]))
@@ -250,12 +253,14 @@ def _timeout(engine: Engine, stack: StackRecord) -> None:
 
 @pytest.mark.parametrize(
     ("end", "reason", "stack_reason"),
-    [
-        (_timeout, "Timed out", "Timed out"),
-        (_cancel, "the operation was cancelled", "Stack CREATE cancelled"),
-    ],
+    few(
+        [
+            (_timeout, "Timed out", "Timed out"),
+            (_cancel, "the operation was cancelled", "Stack CREATE cancelled"),
+        ]
+    ),
 )
-@pytest.mark.parametrize("hook", ["pre-create", "post-create"])
+@pytest.mark.parametrize("hook", few(["pre-create", "post-create"]))
 def test_what_ends_the_wait(
     engine: Engine, hook: str, end: Callable[[Engine, StackRecord], None], reason: str, stack_reason: str
 ) -> None:
@@ -305,8 +310,8 @@ def test_the_wait_behind_a_delete_ends_too_and_the_object_is_gone(engine: Engine
     assert state(*_state(stack)) == "DELETE_COMPLETE"
 
 
-@pytest.mark.parametrize("hook", ["pre-create", "post-create"])
-@pytest.mark.parametrize("down", [False, True], ids=["cleared afterwards", "cleared meanwhile"])
+@pytest.mark.parametrize("hook", few(["pre-create", "post-create"]))
+@pytest.mark.parametrize("down", few([False, True]), ids=["cleared afterwards", "cleared meanwhile"])
 def test_the_wait_goes_on_in_another_process(engine: Engine, hook: str, down: bool) -> None:
     with engine.clock.held():
         stack = engine.create(PAIR, wait=False, environment=hooks(a=hook))
@@ -324,7 +329,7 @@ def test_the_wait_goes_on_in_another_process(engine: Engine, hook: str, down: bo
     assert told == [f"CREATE paused until Hook {hook} is cleared", f"Hook {hook} is cleared"]
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_hook_that_was_cleared_does_not_stop_the_work_again_after_a_crash(engine: Engine) -> None:
     stack = engine.create(PAIR)
     with engine.clock.held():
@@ -346,7 +351,7 @@ def test_a_hook_that_was_cleared_does_not_stop_the_work_again_after_a_crash(engi
     assert state(*_state(engine.settle(stack))) == "UPDATE_COMPLETE"
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_many_waits_hold_no_thread(place: Path, plugins: Path) -> None:
     engine = Engine(place, engine_slots=1)
     try:
@@ -407,7 +412,7 @@ def test_within_a_nested_stack(engine: Engine) -> None:
     ]
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_within_a_group_of_nested_stacks(engine: Engine) -> None:
     hook: Any = {"resource_registry": {"resources": {"g": {"1": {"inner": {"hooks": ["pre-update"]}}}}}}
     files = {"t.yaml": json.dumps(template(parameters={"v": {"type": "string"}}, inner=thing(param("v"))))}

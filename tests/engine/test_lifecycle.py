@@ -10,6 +10,7 @@ from heatlite.core.errors import InvalidLifecycleActionToken
 from heatlite.core.status import ActionStatus, LockLevel, Signal, Status, Verb, state
 from heatlite.engine.state.hooks import lifecycle_token, waits_at
 from heatlite.store.records import LockRecord, StackRecord
+from tests.tables import few
 
 from .conftest import ADMIN, START, Engine, ref, resource, template, thing
 from .test_hooks import clear, hooks, reasons
@@ -189,7 +190,7 @@ def test_members_that_are_stacks_wait_whole(engine: Engine) -> None:
     assert state(*_state(engine.get(member))) == "DELETE_COMPLETE"
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_somebody_who_is_waited_for_shows_whatever_else_is_waited_for(engine: Engine) -> None:
     """The status asks for an answer while another member's stack is at work."""
     files = {"t.yaml": json.dumps(template(inner=thing("x", action_wait_secs={"delete": 60})))}
@@ -239,7 +240,7 @@ def test_many_are_counted(engine: Engine) -> None:
 # -- what ends the wait --------------------------------------------------------------------------------
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_time_of_a_hook_is_over(engine: Engine) -> None:
     stack = engine.create(group(1), environment=hooked(300))
     nested = members(engine, stack)
@@ -261,7 +262,7 @@ def test_the_time_of_a_hook_is_over(engine: Engine) -> None:
     ]
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_each_wait_has_its_own_time(engine: Engine) -> None:
     environment: Any = {
         "resource_registry": {
@@ -304,7 +305,7 @@ def _let_time_pass(engine: Engine, nested: StackRecord) -> None:
 
 @pytest.mark.parametrize(
     ("end", "reason"),
-    [(_cancel, "Stack UPDATE cancelled"), (_let_time_pass, "Timed out")],
+    few([(_cancel, "Stack UPDATE cancelled"), (_let_time_pass, "Timed out")]),
     ids=["cancelled", "the operation's time is up"],
 )
 def test_an_operation_that_ends_leaves_the_member(
@@ -335,7 +336,7 @@ def test_a_deletion_does_not_wait_for_the_hook(engine: Engine) -> None:
     assert engine.rows(nested) == []
 
 
-@pytest.mark.parametrize("hook", ["pre-update", "pre-delete"])
+@pytest.mark.parametrize("hook", few(["pre-update", "pre-delete"]))
 def test_a_deletion_does_not_take_over_a_wait_of_what_was_ended_by_force(engine: Engine, hook: str) -> None:
     if hook == "pre-update":
         environment, after = hooks(a=hook), template(a=thing("new"))
@@ -358,6 +359,7 @@ def test_a_deletion_does_not_take_over_a_wait_of_what_was_ended_by_force(engine:
 # -- tokens --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_token_is_of_one_wait_in_one_tree_and_used_once(engine: Engine) -> None:
     stack = engine.create(group(2), environment=hooked())
     other = engine.create(group(1), name="other", environment=hooked())
@@ -399,7 +401,7 @@ def test_a_lock_does_not_keep_anybody_from_completing(engine: Engine) -> None:
 # -- processes and suspension ----------------------------------------------------------------------------
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_time_goes_on_while_no_process_is_there(engine: Engine) -> None:
     stack = engine.create(group(2), environment=hooked(300))
     nested = members(engine, stack)
@@ -417,7 +419,7 @@ def test_the_time_goes_on_while_no_process_is_there(engine: Engine) -> None:
     assert len(engine.rows(nested)) == 1
 
 
-@pytest.mark.parametrize("order", ["create_first", "delete_first"])
+@pytest.mark.parametrize("order", few(["create_first", "delete_first"]))
 def test_a_replacement_goes_on_in_another_process(engine: Engine, order: str) -> None:
     """Also where another hook has been passed before, which has the step begun anew."""
     block = {"lifecycle_hook": {"timeout": 300}, "replacement": {"order": order}, "hooks": "pre-update"}

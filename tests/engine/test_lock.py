@@ -20,7 +20,9 @@ from heatlite.core.errors import (
 )
 from heatlite.core.ids import new_id
 from heatlite.core.status import ActionStatus, LockLevel, Status, Verb, state
+from heatlite.core.wire.locks import LockOptions
 from heatlite.store.records import ActionRecord, StackRecord
+from tests.tables import few, sampled
 
 from .conftest import ADMIN, MEMBER, START, Engine, ref, resource, template, thing
 
@@ -120,16 +122,18 @@ class TestLevels:
 class TestNothingIsForgotten:
     @pytest.mark.parametrize(
         ("verb", "status"),
-        [
-            (Verb.CREATE, Status.FAILED),
-            (Verb.UPDATE, Status.FAILED),
-            (Verb.CHECK, Status.FAILED),
-            (Verb.SUSPEND, Status.COMPLETE),
-            (Verb.SUSPEND, Status.FAILED),
-            (Verb.RESUME, Status.FAILED),
-        ],
+        few(
+            [
+                (Verb.CREATE, Status.FAILED),
+                (Verb.UPDATE, Status.FAILED),
+                (Verb.CHECK, Status.FAILED),
+                (Verb.SUSPEND, Status.COMPLETE),
+                (Verb.SUSPEND, Status.FAILED),
+                (Verb.RESUME, Status.FAILED),
+            ]
+        ),
     )
-    @pytest.mark.parametrize("level", list(LockLevel))
+    @pytest.mark.parametrize("level", sampled(list(LockLevel), 3, pytest.mark.thorough))
     def test_a_state_that_matters_comes_back(
         self, engine: Engine, verb: Verb, status: Status, level: LockLevel
     ) -> None:
@@ -144,7 +148,7 @@ class TestNothingIsForgotten:
         assert engine.states(stack)["b"] == ("UNLOCK_COMPLETE" if level is ALL else "CREATE_COMPLETE")
         assert (f"a {state(verb, status)}" in engine.told(stack, mark)) == (level is ALL)
 
-    @pytest.mark.parametrize("verb", [Verb.CREATE, Verb.UPDATE, Verb.CHECK, Verb.RESUME, Verb.UNLOCK])
+    @pytest.mark.parametrize("verb", few([Verb.CREATE, Verb.UPDATE, Verb.CHECK, Verb.RESUME, Verb.UNLOCK]))
     def test_others_end_unlocked(self, engine: Engine, verb: Verb) -> None:
         stack = engine.create(template(a=thing()))
         engine.put_row(stack, "a", verb, Status.COMPLETE)
@@ -194,7 +198,7 @@ class TestNothingIsForgotten:
         assert final(engine.patch(stack)) == "UPDATE_COMPLETE"
         assert (engine.ids(stack), engine.told(stack, mark)) == (ids, ["s UPDATE_IN_PROGRESS", "s UPDATE_COMPLETE"])
 
-    @pytest.mark.parametrize("level", list(LockLevel))
+    @pytest.mark.parametrize("level", few(list(LockLevel)))
     def test_a_suspended_stack_is_resumed(self, engine: Engine, level: LockLevel) -> None:
         stack = engine.suspend(engine.create(template(a=thing(), b=thing(ref("a")))))
         stack = engine.unlock(engine.lock(stack, level))
@@ -221,8 +225,8 @@ class TestNothingIsForgotten:
         assert final(engine.resume(stack)) == "RESUME_COMPLETE"
         assert engine.told(stack, mark)[1:-1] == ["b RESUME_IN_PROGRESS", "b RESUME_COMPLETE"]
 
-    @pytest.mark.parametrize("level", list(LockLevel))
-    @pytest.mark.parametrize("verb", [Verb.CREATE, Verb.UPDATE])
+    @pytest.mark.parametrize("level", few(list(LockLevel)))
+    @pytest.mark.parametrize("verb", few([Verb.CREATE, Verb.UPDATE]))
     def test_a_retry_does_what_it_would_have_done(self, engine: Engine, verb: Verb, level: LockLevel) -> None:
         told = []
         for name, locks in (("plain", False), ("locked", True)):
@@ -290,7 +294,7 @@ class TestFailures:
             "s UNLOCK_IN_PROGRESS", "boom UNLOCK_IN_PROGRESS", "boom UNLOCK_FAILED", "s UNLOCK_FAILED",
         ]  # fmt: skip
 
-    @pytest.mark.parametrize("fail", ["fail_lock", "fail_unlock"])
+    @pytest.mark.parametrize("fail", few(["fail_lock", "fail_unlock"]))
     def test_delete_releases_what_is_held(self, engine: Engine, plugins: Path, fail: str) -> None:
         stack = engine.create(template(a=thing(**{fail: True}), f=resource("Example::Local::File")))
         stack = engine.lock(stack)
@@ -391,7 +395,7 @@ class TestExpiry:
             "s UNLOCK_IN_PROGRESS", "a UNLOCK_IN_PROGRESS", "a UNLOCK_COMPLETE", "s UNLOCK_COMPLETE",
         ]  # fmt: skip
 
-    @pytest.mark.full
+    @pytest.mark.slow
     def test_what_cannot_be_lifted_yet_is_told_once(
         self, engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -400,7 +404,7 @@ class TestExpiry:
         monkeypatch.setattr(stacks, "expired_locks", lambda now: (tries.append(now), look(now))[1])
         stack = engine.lock(engine.create(template(a=thing())), expires_at=START + 100)
         queued = ActionRecord(
-            id=new_id(), stack_id=stack.id, root_id=stack.id, project=stack.project, verb=Verb.PLAYBOOK, pending=1,
+            id=new_id(), stack_id=stack.id, root_id=stack.id, project=stack.project, verb=Verb.RUN, pending=1,
             status=ActionStatus.WAITING, requested_by="mia", created_at=engine.clock.now(),
         )  # fmt: skip
         engine.by_hand = True
@@ -416,9 +420,7 @@ class TestExpiry:
         engine.wait_for(lambda: engine.get(stack).lock is None)
         assert final(engine.settle(stack)) == "UNLOCK_COMPLETE"
 
-    def test_a_lock_that_was_prolonged_meanwhile_stays(
-        self, engine: Engine, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_lock_that_was_prolonged_meanwhile_stays(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
         """The engine has read the lock before the request, and admits the unlock after it."""
         found = engine.lock(engine.create(template(a=thing())), expires_at=START + 100)
         stack = engine.lock(found, expires_at=START + 500)
@@ -497,7 +499,7 @@ class TestWho:
     def test_what_counts_is_the_lock_as_it_is_now(self, engine: Engine) -> None:
         """An administrator takes over the lock between the check and the unlock."""
         seen = engine.lock(engine.create(template()))
-        engine.components.maintenance.lock(ADMIN, seen, ALL, None, None)
+        engine.components.maintenance.lock(ADMIN, seen, LockOptions())
         stack = engine.settle(seen)
         with pytest.raises(Forbidden):
             engine.components.maintenance.unlock(MEMBER, seen)
@@ -558,7 +560,7 @@ class TestRefusals:
         assert all(entry.time == engine.clock.now() for entry in kept)
         assert "under maintenance" in kept[0].detail
 
-    @pytest.mark.full
+    @pytest.mark.slow
     def test_once_for_each_lock_and_process(self, engine: Engine) -> None:
         stack = engine.create(template(a=thing()))
         for expected in (1, 2):
@@ -634,7 +636,7 @@ class TestRefusals:
                         other.submit(mark).result()
 
 
-@pytest.mark.parametrize("level", LockLevel)
+@pytest.mark.parametrize("level", few(LockLevel))
 def test_a_mark_is_taken_back_under_a_lock(engine: Engine, level: LockLevel) -> None:
     """Afterwards the resource is as it was before the mark, and no update replaces it."""
     stack = engine.create(template(a=thing()))

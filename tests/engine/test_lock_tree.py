@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from heatlite.api import views
+from heatlite.api.wire import views
 from heatlite.core.errors import Conflict, Forbidden, HeatliteError, StackLocked
 from heatlite.core.status import LockLevel, Status, Verb, state
 from heatlite.store.records import StackRecord
-from tests.engine.conftest import ADMIN, MEMBER, Engine, attr, examples, param, resource, template, thing
-from tests.thorough import SHARED_FIXTURE
+from tests.engine.conftest import ADMIN, MEMBER, Engine, attr, param, resource, template, thing
+from tests.laws import FEW_EXAMPLES
+from tests.tables import few
 
 ALL, STACKS = LockLevel.ALL, LockLevel.STACKS
 NAMES = ("root", "middle", "leaf")
@@ -132,7 +133,7 @@ def test_a_stack_that_outlived_its_resource_refuses_nothing_above(engine: Engine
 
 
 class TestInherited:
-    @pytest.mark.parametrize("level", [ALL, STACKS])
+    @pytest.mark.parametrize("level", few([ALL, STACKS]))
     def test_every_stack_is_locked_and_unlocked(self, engine: Engine, tree: Tree, level: LockLevel) -> None:
         marks = {name: tree.events(name) for name in NAMES}
         engine.lock(tree.root, level, reason="disks")
@@ -148,6 +149,7 @@ class TestInherited:
         assert tree.held() == [False] * 3
         assert tree.locks() == [None] * 3
 
+    @pytest.mark.slow
     def test_the_level_changes_everywhere(self, engine: Engine, tree: Tree) -> None:
         for level in (STACKS, ALL, STACKS, ALL):
             engine.lock(tree.root, level)
@@ -160,13 +162,14 @@ class TestInherited:
             assert "Stack s is under maintenance" in refused(tree, lambda name=name: engine.unlock(tree[name]))
             refused(tree, lambda name=name: engine.delete(tree[name]))
 
-    @pytest.mark.full
+    @pytest.mark.slow
     def test_it_expires_as_a_whole(self, engine: Engine, tree: Tree) -> None:
         engine.lock(tree.root, ALL, expires_at=engine.clock.now() + 60)
         engine.clock.pass_(61)
         engine.wait_for(lambda: tree.states() == ["UNLOCK_COMPLETE"] * 3)
         assert tree.held() == [False] * 3
 
+    @pytest.mark.slow
     def test_what_was_refused_is_listed_where_it_was_asked(self, engine: Engine, tree: Tree) -> None:
         engine.lock(tree.root, STACKS)
         with pytest.raises(StackLocked):
@@ -183,11 +186,11 @@ class TestInherited:
 
 
 class TestOwn:
-    @pytest.mark.share(3)
-    @pytest.mark.parametrize("above", [ALL, STACKS])
-    @pytest.mark.parametrize("own", [ALL, STACKS])
-    @pytest.mark.parametrize("name", ["middle", "leaf"])
-    @pytest.mark.parametrize("first", ["own", "above"])
+    @pytest.mark.slow
+    @pytest.mark.parametrize("above", few([ALL, STACKS]))
+    @pytest.mark.parametrize("own", few([ALL, STACKS]))
+    @pytest.mark.parametrize("name", few(["middle", "leaf"]))
+    @pytest.mark.parametrize("first", few(["own", "above"]))
     def test_it_outlives_the_ancestors(
         self, engine: Engine, tree: Tree, name: str, own: LockLevel, above: LockLevel, first: str
     ) -> None:
@@ -222,7 +225,7 @@ class TestOwn:
         assert tree.held() == [False] * 3
         assert tree.states() == ["LOCK_COMPLETE"] * 3
 
-    @pytest.mark.full
+    @pytest.mark.slow
     def test_it_expires_after_the_ancestors(self, engine: Engine, tree: Tree) -> None:
         engine.lock(tree["leaf"], ALL, expires_at=engine.clock.now() + 60)
         engine.lock(tree.root, STACKS)
@@ -232,7 +235,7 @@ class TestOwn:
         engine.unlock(tree.root)
         engine.wait_for(lambda: tree.states() == ["UNLOCK_COMPLETE"] * 3)
 
-    @pytest.mark.parametrize("force", [False, True])
+    @pytest.mark.parametrize("force", few([False, True]))
     def test_an_admins_lock_below_is_not_deleted_by_others(self, engine: Engine, tree: Tree, force: bool) -> None:
         engine.who = ADMIN
         leaf = engine.lock(tree["leaf"])
@@ -244,8 +247,8 @@ class TestOwn:
 class TestUpdate:
     """Of an ancestor of a stack that is locked on its own."""
 
-    @pytest.mark.parametrize("name", ["middle", "leaf"])
-    @pytest.mark.parametrize("level", [ALL, STACKS])
+    @pytest.mark.parametrize("name", few(["middle", "leaf"]))
+    @pytest.mark.parametrize("level", few([ALL, STACKS]))
     def test_it_passes_by(self, engine: Engine, tree: Tree, name: str, level: LockLevel) -> None:
         engine.lock(tree[name], level)
         since = {one: tree.events(one) for one in NAMES}
@@ -265,11 +268,13 @@ class TestUpdate:
 
     @pytest.mark.parametrize(
         ("name", "change"),
-        [
-            ("middle", {"v": "new"}),
-            ("middle", {"own": "new"}),
-            ("leaf", {"v": "new"}),
-        ],
+        few(
+            [
+                ("middle", {"v": "new"}),
+                ("middle", {"own": "new"}),
+                ("leaf", {"v": "new"}),
+            ]
+        ),
     )
     def test_it_may_not_change_it(self, engine: Engine, tree: Tree, name: str, change: dict[str, str]) -> None:
         engine.lock(tree[name], STACKS)
@@ -277,12 +282,12 @@ class TestUpdate:
         (entry,) = engine.store.suppressed.list(tree.root.id)
         assert (entry.request, entry.method) == ("update", "PUT")
 
-    @pytest.mark.parametrize("name", ["middle", "leaf"])
+    @pytest.mark.parametrize("name", few(["middle", "leaf"]))
     def test_it_may_not_remove_it(self, engine: Engine, tree: Tree, name: str) -> None:
         engine.lock(tree[name], STACKS)
         refused(tree, lambda: engine.put(tree.root, template(w=thing("v")), files=FILES))
 
-    @pytest.mark.parametrize("name", ["middle", "leaf"])
+    @pytest.mark.parametrize("name", few(["middle", "leaf"]))
     def test_it_may_not_give_it_other_files(self, engine: Engine, tree: Tree, name: str) -> None:
         engine.lock(tree[name], STACKS)
         files = {**FILES, "leaf.yaml": text({**LEAF, "description": "new"})}
@@ -290,7 +295,7 @@ class TestUpdate:
             tree, lambda: engine.put(tree.root, root(), files=files)
         )
 
-    @pytest.mark.full
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ["middle", "leaf"])
     @pytest.mark.parametrize(
         "change",
@@ -309,13 +314,13 @@ class TestUpdate:
         engine.unlock(tree[name])
         assert state(*of(engine.put(tree.root, root(v="new"), files=FILES))) == "UPDATE_COMPLETE"
 
-    @pytest.mark.parametrize("name", ["middle", "leaf"])
+    @pytest.mark.parametrize("name", few(["middle", "leaf"]))
     def test_a_default_that_it_asks_for_may_not_change(self, engine: Engine, tree: Tree, name: str) -> None:
         engine.lock(tree[name], STACKS)
         environment = {"parameter_defaults": {"v": "x"}}
         refused(tree, lambda: engine.put(tree.root, root(), files=FILES, environment=environment))
 
-    @pytest.mark.full
+    @pytest.mark.slow
     @pytest.mark.parametrize("level", [ALL, STACKS])
     @pytest.mark.parametrize("name", ["middle", "leaf"])
     def test_it_may_not_heal_it(self, engine: Engine, tree: Tree, name: str, level: LockLevel) -> None:
@@ -356,6 +361,7 @@ class TestUpdate:
         assert state(*of(engine.put(tree.root, good, files=FILES))) == "UPDATE_COMPLETE"
         assert engine.told(tree["leaf"], since) == []
 
+    @pytest.mark.slow
     def test_a_rollback_that_leaves_it_alone_passes(self, engine: Engine, tree: Tree) -> None:
         engine.lock(tree["leaf"], STACKS)
         since = tree.events("leaf")
@@ -443,7 +449,7 @@ class TestFailures:
         engine.lock(tree.root)
         return tree
 
-    @pytest.mark.full
+    @pytest.mark.slow
     def test_the_others_go_on_and_the_root_says_why(self, engine: Engine, broken: Tree) -> None:
         assert broken.states() == ["LOCK_FAILED"] * 3
         assert broken.held() == [True] * 3
@@ -454,13 +460,13 @@ class TestFailures:
         for name in ("middle", "leaf"):
             refused(broken, lambda name=name: engine.delete(broken[name]))
 
-    @pytest.mark.full
+    @pytest.mark.slow
     def test_it_is_unlocked_whole(self, engine: Engine, broken: Tree) -> None:
         engine.unlock(broken.root)
         assert broken.states() == ["UNLOCK_COMPLETE"] * 3
         assert broken.held() == [False] * 3
 
-    @pytest.mark.full
+    @pytest.mark.slow
     def test_it_is_tried_again(self, engine: Engine, broken: Tree) -> None:
         (bad,) = [row for row in engine.rows(broken["leaf"]) if row.name == "bad"]
         with engine.store.transaction():
@@ -468,13 +474,13 @@ class TestFailures:
         engine.lock(broken.root)
         assert broken.states() == ["LOCK_COMPLETE"] * 3
 
-    @pytest.mark.full
+    @pytest.mark.slow
     def test_it_is_deleted_whole(self, engine: Engine, broken: Tree) -> None:
         stack = engine.delete(broken.root)
         assert state(*of(stack)) == "DELETE_COMPLETE"
         assert engine.store.stacks.descendants(broken.root) == []
 
-    @pytest.mark.full
+    @pytest.mark.slow
     def test_an_unlock_fails_as_a_lock_does(self, engine: Engine, tree: Tree) -> None:
         engine.put(tree.root, root(), files=failing(fail_unlock=True))
         engine.lock(tree.root)
@@ -488,7 +494,7 @@ class TestFailures:
         stack = engine.delete(tree.root)
         assert state(*of(stack)) == "DELETE_COMPLETE"
 
-    @pytest.mark.full
+    @pytest.mark.slow
     def test_a_lock_of_ones_own_that_failed_does_not_hold_the_ancestors_up(self, engine: Engine, tree: Tree) -> None:
         engine.put(tree.root, root(), files=failing(fail_lock=True))
         engine.lock(tree["leaf"])
@@ -499,7 +505,7 @@ class TestFailures:
         engine.unlock(tree["leaf"])
         assert tree.states()[2] == "UNLOCK_COMPLETE"
 
-    @pytest.mark.full
+    @pytest.mark.slow
     def test_what_a_failed_delete_leaves_can_be_deleted(self, engine: Engine, broken: Tree) -> None:
         """The lock is gone, whatever the states of the nested stacks say."""
         engine.put_stack(broken["root"], Verb.DELETE, Status.FAILED)
@@ -509,7 +515,7 @@ class TestFailures:
 
 
 class TestNothingIsForgotten:
-    @pytest.mark.full
+    @pytest.mark.slow
     @pytest.mark.parametrize("level", [ALL, STACKS])
     @pytest.mark.parametrize("name", NAMES)
     def test_a_suspended_tree_can_be_resumed(self, engine: Engine, tree: Tree, name: str, level: LockLevel) -> None:
@@ -523,7 +529,7 @@ class TestNothingIsForgotten:
         for one in NAMES:
             assert set(engine.states(tree[one]).values()) == {"RESUME_COMPLETE"}
 
-    @pytest.mark.full
+    @pytest.mark.slow
     @pytest.mark.parametrize("level", [ALL, STACKS])
     @pytest.mark.parametrize("name", NAMES)
     def test_a_mark_is_still_there(self, engine: Engine, tree: Tree, name: str, level: LockLevel) -> None:
@@ -537,7 +543,7 @@ class TestNothingIsForgotten:
         assert engine.ids(tree["leaf"])["x"] != old["x"]
         assert engine.ids(tree["leaf"])["z"] == old["z"]
 
-    @pytest.mark.full
+    @pytest.mark.slow
     @pytest.mark.parametrize("level", [ALL, STACKS, None])
     @pytest.mark.parametrize("marked", [True, False])
     def test_a_failed_check_is_told_from_a_mark(
@@ -638,8 +644,8 @@ def do(tree: Tree, step: str, what: str, level: LockLevel | None, changed: dict[
             tree.put(**changed)
 
 
-@pytest.mark.full
-@settings(max_examples=examples(12), deadline=None, suppress_health_check=SHARED_FIXTURE)
+@pytest.mark.slow
+@FEW_EXAMPLES
 @given(st.lists(STEPS, max_size=10))
 def test_any_history_of_locks(plugins: Path, steps: list[tuple[str, str, LockLevel | None]]) -> None:
     with tempfile.TemporaryDirectory() as folder, closing(Engine(Path(folder))) as engine:

@@ -12,6 +12,9 @@ from heatlite.core.errors import RequestLimitExceeded, StackValidationFailed
 from heatlite.core.status import ActionStatus, Control, Status, Verb, state
 from heatlite.store.records import ActionRecord, StackRecord
 from tests.engine.conftest import Engine, attr, param, ref, resource, template, thing
+from tests.tables import few
+
+pytestmark = pytest.mark.database
 
 
 def text(document: Any) -> str:
@@ -101,15 +104,17 @@ def test_a_template_as_a_type_makes_a_stack(engine: Engine) -> None:
 
 @pytest.mark.parametrize(
     ("path", "expected"),
-    [
-        (("resource.a", "output"), "one"),
-        (("resource.a.output",), "one"),
-        (("resource.l", "value", "1"), "y"),
-        (("resource.l.value", "1"), "y"),
-        (("resource.i", "resource.a", "output"), "v"),
-        (("resource.i.resource.a.output",), "v"),
-        (("list", "1"), "y"),
-    ],
+    few(
+        [
+            (("resource.a", "output"), "one"),
+            (("resource.a.output",), "one"),
+            (("resource.l", "value", "1"), "y"),
+            (("resource.l.value", "1"), "y"),
+            (("resource.i", "resource.a", "output"), "v"),
+            (("resource.i.resource.a.output",), "v"),
+            (("list", "1"), "y"),
+        ]
+    ),
 )
 def test_a_path_leads_into_it(engine: Engine, path: tuple[str, ...], expected: str) -> None:
     inner = template(
@@ -229,6 +234,7 @@ def test_what_the_template_drops_goes_with_all_within(engine: Engine) -> None:
     assert all(engine.rows(found) == [] for found in nested)
 
 
+@pytest.mark.slow
 def test_delete_takes_the_tree(engine: Engine) -> None:
     stack = engine.create(template(c=resource("t1.yaml"), d=resource("t2.yaml")), files=deep(4))
     assert len(engine.store.stacks.descendants(stack)) == 7
@@ -244,6 +250,7 @@ def one_slot(plugins: Path, place: Path) -> Iterator[Engine]:
     engine.close()
 
 
+@pytest.mark.slow
 def test_one_worker_is_enough_for_any_depth(one_slot: Engine) -> None:
     engine = one_slot
     stack = engine.create(template(outputs={"o": attr("c", "value")}, c=resource("t1.yaml")), files=deep(5))
@@ -253,6 +260,7 @@ def test_one_worker_is_enough_for_any_depth(one_slot: Engine) -> None:
     assert engine.delete(stack).deleted_at is not None
 
 
+@pytest.mark.slow
 def test_many_wait_without_a_thread(one_slot: Engine) -> None:
     engine = one_slot
     count = 64
@@ -266,6 +274,7 @@ def test_many_wait_without_a_thread(one_slot: Engine) -> None:
     assert engine.store.stacks.descendants(stack) == []
 
 
+@pytest.mark.slow
 def test_what_only_waits_keeps_nobody_out(one_slot: Engine) -> None:
     engine = one_slot
     slow = template(a=thing(action_wait_secs={"create": 1000}))
@@ -344,8 +353,8 @@ def waiting_at(engine: Engine, depth: int) -> bool:
     return (actions(engine, ActionStatus.WAITING), actions(engine, ActionStatus.RUNNING)) == (depth, 1)
 
 
-@pytest.mark.parametrize("depth", [1, 4])
-@pytest.mark.parametrize("rollback", [False, True])
+@pytest.mark.parametrize("depth", few([1, 4]))
+@pytest.mark.parametrize("rollback", few([False, True]))
 def test_a_cancel_reaches_the_bottom(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, depth: int, rollback: bool
 ) -> None:
@@ -377,8 +386,9 @@ def test_a_cancel_reaches_the_bottom(
         assert tree_states(engine, stack) == {"UPDATE_FAILED"}
 
 
-@pytest.mark.parametrize("rollback", [False, True])
-@pytest.mark.parametrize("restarted", [False, True])
+@pytest.mark.slow
+@pytest.mark.parametrize("rollback", few([False, True]))
+@pytest.mark.parametrize("restarted", few([False, True]))
 def test_one_worker_is_enough_for_a_cancel(one_slot: Engine, rollback: bool, restarted: bool) -> None:
     """A stopped parent needs no thread while its nested stacks stop; then none runs."""
     engine = one_slot
@@ -413,7 +423,7 @@ def test_nested_stacks_get_on_beside_what_takes_long(one_slot: Engine) -> None:
     assert state(stack.verb, stack.status) == "CREATE_COMPLETE"
 
 
-@pytest.mark.parametrize("depth", [1, 4])
+@pytest.mark.parametrize("depth", few([1, 4]))
 def test_a_delete_cuts_everything_short(engine: Engine, depth: int) -> None:
     with engine.clock.held():
         files = deep(depth, SLOW)
@@ -424,7 +434,7 @@ def test_a_delete_cuts_everything_short(engine: Engine, depth: int) -> None:
     assert engine.store.stacks.descendants(stack) == []
 
 
-@pytest.mark.parametrize("depth", [1, 4])
+@pytest.mark.parametrize("depth", few([1, 4]))
 def test_the_timeout_of_the_root_counts(engine: Engine, depth: int) -> None:
     stack = engine.create(template(c=resource("t1.yaml")), files=deep(depth, SLOW), timeout_mins=1)
     assert state(stack.verb, stack.status) == "CREATE_FAILED"
@@ -432,7 +442,7 @@ def test_the_timeout_of_the_root_counts(engine: Engine, depth: int) -> None:
     assert tree_states(engine, stack) == {"CREATE_FAILED"}
 
 
-@pytest.mark.parametrize("depth", [1, 4])
+@pytest.mark.parametrize("depth", few([1, 4]))
 def test_another_process_goes_on(engine: Engine, depth: int) -> None:
     with engine.clock.held():
         stack = engine.create(template(c=resource("t1.yaml")), wait=False, files=deep(depth, SLOW))
@@ -446,6 +456,7 @@ def test_another_process_goes_on(engine: Engine, depth: int) -> None:
     assert [found.id for found in engine.store.stacks.descendants(stack)] == ids
 
 
+@pytest.mark.slow
 def test_check_goes_through_the_tree(engine: Engine) -> None:
     document = template(c=resource("t1.yaml", fail="false"))
     files = deep(3, fail="false")
@@ -537,13 +548,15 @@ def looping(kind: str = "a.yaml", **properties: object) -> str:
 
 @pytest.mark.parametrize(
     "files",
-    [
-        {"a.yaml": looping("b.yaml"), "b.yaml": looping("c.yaml"), "c.yaml": looping("a.yaml")},
-        {"a.yaml": looping("OS::Heat::ResourceGroup", count=1, resource_def={"type": "a.yaml"})},
-        {"a.yaml": looping("a.yaml", v={"str_replace": {"template": "vx", "params": {"v": param("v")}}})},
-        {"a.yaml": looping("My::Type")},
-        {"a.yaml": looping("My::Other"), "b.yaml": looping("My::Type")},
-    ],
+    few(
+        [
+            {"a.yaml": looping("b.yaml"), "b.yaml": looping("c.yaml"), "c.yaml": looping("a.yaml")},
+            {"a.yaml": looping("OS::Heat::ResourceGroup", count=1, resource_def={"type": "a.yaml"})},
+            {"a.yaml": looping("a.yaml", v={"str_replace": {"template": "vx", "params": {"v": param("v")}}})},
+            {"a.yaml": looping("My::Type")},
+            {"a.yaml": looping("My::Other"), "b.yaml": looping("My::Type")},
+        ]
+    ),
     ids=["in a circle", "through a group", "with another value each time", "through a mapping", "through mappings"],
 )
 def test_nothing_is_made_of_what_never_ends(engine: Engine, files: dict[str, str]) -> None:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from heatlite.core.errors import InvalidStackState
 from heatlite.core.status import Status, Verb, state
 from heatlite.store.records import StackRecord
+from tests.tables import few, sampled
 
 from .conftest import Engine, param, ref, resource, template, thing
 
@@ -78,6 +79,7 @@ def test_what_is_retained_is_listed_by_the_deletion_that_succeeds(engine: Engine
     assert [told for told in engine.told(stack, since) if told.startswith("c ")] == []
 
 
+@pytest.mark.slow
 def test_a_deletion_that_never_ends_is_given_up(engine: Engine) -> None:
     """Also one that was asked for without force and goes on still."""
     endless = thing(action_wait_secs={"delete": -1})
@@ -130,7 +132,7 @@ def test_it_survives_a_restart(engine: Engine) -> None:
 # -- errors ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("said", ["x" * 10_000_000, "\x00\udcff" * 100, b"\xff\x00".decode("latin-1")], ids=len)
+@pytest.mark.parametrize("said", few(["x" * 10_000_000, "\x00\udcff" * 100, b"\xff\x00".decode("latin-1")]), ids=len)
 def test_whatever_an_error_says(engine: Engine, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(self: object) -> None:
         raise RuntimeError(said)
@@ -210,7 +212,7 @@ def test_an_update_goes_on_where_it_failed(engine: Engine, monkeypatch: pytest.M
     assert (engine.value(stack, "late"), engine.value(stack, "bad")) == ("new", "new")
 
 
-@pytest.mark.parametrize("marked", [False, True])
+@pytest.mark.parametrize("marked", few([False, True]))
 def test_a_nested_stack_that_was_done_is_kept_unless_something_within_was_marked_since(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, marked: bool
 ) -> None:
@@ -252,9 +254,11 @@ def test_it_may_roll_back(engine: Engine) -> None:
     assert engine.rows(stack) == []
 
 
-@pytest.mark.share(3)
-@pytest.mark.parametrize("verb", [verb for verb in Verb if verb is not Verb.LOCK and verb is not Verb.UNLOCK])
-@pytest.mark.parametrize("status", [Status.COMPLETE, Status.FAILED])
+@pytest.mark.parametrize(
+    "verb",
+    sampled([verb for verb in Verb if verb is not Verb.LOCK and verb is not Verb.UNLOCK], 6, pytest.mark.thorough),
+)
+@pytest.mark.parametrize("status", few([Status.COMPLETE, Status.FAILED]))
 def test_there_may_be_nothing_to_try_again(engine: Engine, verb: Verb, status: Status) -> None:
     if status is Status.FAILED and verb in (Verb.CREATE, Verb.UPDATE):
         return

@@ -11,6 +11,7 @@ from heatlite.core.status import state
 from heatlite.store.records import StackRecord
 from heatlite.template.functions.text import Digest
 from tests.databases import PLACES, claim_one
+from tests.tables import few, sampled
 
 from .conftest import MEMBER, Engine, attr, ref, resource, template, thing
 
@@ -77,8 +78,8 @@ class TestATypeThatIsGone:
 
 
 class TestOddAnswers:
-    @pytest.mark.parametrize("verb", ["create", "update", "delete", "lock", "unlock"])
-    @pytest.mark.parametrize("where", ["handle", "check"])
+    @pytest.mark.parametrize("verb", sampled(["create", "update", "delete", "lock", "unlock"], 3, pytest.mark.thorough))
+    @pytest.mark.parametrize("where", few(["handle", "check"]))
     def test_whatever_is_raised_fails_the_resource(self, engine: Engine, verb: str, where: str) -> None:
         told = {"raise_in": f"{where}_{verb}"}
         stack = engine.create(template(a=resource("Test::Odd", **(told if verb == "create" else {})), z=thing()))
@@ -121,7 +122,7 @@ class TestOddAnswers:
         assert engine.states(stack) == {"a": "CREATE_FAILED", "z": "CREATE_COMPLETE"}
         assert engine.row(stack, "a").status_reason == "SystemExit: resources.a: told to exit"
 
-    @pytest.mark.parametrize("broken", ["reference", "attribute", "needs_replace", "needs_replace_failed"])
+    @pytest.mark.parametrize("broken", few(["reference", "attribute", "needs_replace", "needs_replace_failed"]))
     def test_questions_that_a_type_cannot_answer(self, engine: Engine, broken: str) -> None:
         made: Any = template(
             a=resource("Test::Odd", raise_in=broken, fail=broken == "needs_replace_failed"),
@@ -139,6 +140,7 @@ class TestOddAnswers:
 
     def test_a_function_that_fails(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
         """It fails its resource, not the engine."""
+
         def made(text: str) -> Any:
             return template(a=thing({"digest": ["sha512", attr("c", "output")]}), b=thing(text), c=thing())
 
@@ -192,7 +194,7 @@ class TestProcess:
         assert engine.told(stack).count("a CREATE_IN_PROGRESS") == 1
         assert engine.row(stack, "a").physical_id == before.physical_id
 
-    @pytest.mark.parametrize("deleted", [False, True])
+    @pytest.mark.parametrize("deleted", few([False, True]))
     def test_a_fault_of_ours_ends_the_action_and_leaves_a_delete_alone(self, engine: Engine, deleted: bool) -> None:
         engine.close()
         stack = engine.create(template(a=thing()), wait=False)
@@ -250,7 +252,7 @@ class TestProcess:
         finally:
             engine.close()
 
-    @pytest.mark.full
+    @pytest.mark.slow
     def test_many_stacks_at_once(self, engine: Engine) -> None:
         stacks = [
             engine.create(template(a=thing(), b=thing(ref("a"))), name=f"s{number}", wait=False) for number in range(20)
@@ -263,7 +265,7 @@ class TestProcess:
 class TestWorkOfFunctions:
     """It is bounded for each who asks, not over the life of a stack."""
 
-    @pytest.mark.full
+    @pytest.mark.slow
     def test_outputs_can_be_read_for_ever(self, engine: Engine) -> None:
         words: Json = ["x" * 12_800] * 10  # to count, as much work as a thousand short ones
         output: Json = {"value": {"list_join": [",", words]}}
@@ -272,7 +274,7 @@ class TestWorkOfFunctions:
             shown = engine.components.reader.outputs(stack)[0]
         assert "output_error" not in shown
 
-    @pytest.mark.full
+    @pytest.mark.slow
     def test_a_walk_does_not_run_out_of_it(self, engine: Engine) -> None:
         """Each resource and each evaluation may use the check's whole budget."""
         words: Json = ["x"] * 5000

@@ -10,6 +10,7 @@ from heatlite.core.errors import PlanChanged
 from heatlite.engine.state.requests import PlannedResource, Request, ShownPlan
 from heatlite.store.records import StackRecord
 from tests.databases import PLACES, dump
+from tests.tables import few
 
 from .conftest import ADMIN, Engine, attr, param, ref, resource, template, thing
 from .test_nested import child
@@ -226,9 +227,9 @@ def test_what_is_open_in_a_group_is_open_in_its_members(engine: Engine) -> None:
     assert entry(plan, "g", "1").action == "update", "how many there will be is open: those that are there are shown"
 
 
-@pytest.mark.parametrize(("before", "after", "most", "in_service"), [
+@pytest.mark.parametrize(("before", "after", "most", "in_service"), few([
     (3, 3, 2, 2), (2, 2, 2, 2), (4, 2, 2, 3), (2, 5, 1, 2), (3, 3, 1, 0), (1, 0, 1, 1),
-])  # fmt: skip
+]))  # fmt: skip
 def test_a_rolling_update_makes_and_deletes_the_members_that_its_plan_says(
     engine: Engine, before: int, after: int, most: int, in_service: int
 ) -> None:
@@ -280,6 +281,7 @@ def test_heats_lists_take_the_tree_if_asked(engine: Engine) -> None:
 SECRET = {"type": "string", "hidden": True}
 
 
+@pytest.mark.slow
 def test_a_secret_never_shows_whatever_is_made_of_it(engine: Engine) -> None:
     inner = json.dumps(
         template(
@@ -325,6 +327,7 @@ def test_a_secret_never_shows_whatever_is_made_of_it(engine: Engine) -> None:
     assert b == {"deep": ["******", "clear"]}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not PLACES.are_files, reason="the simulated cloud lies beside a SQLite database")
 def test_what_types_hold_secret_never_shows(plugins: Path, place: Path) -> None:
     def user(password: object) -> Any:
@@ -413,7 +416,7 @@ def test_a_secret_that_decides_shows_neither_way(engine: Engine) -> None:
 # -- the digest -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_an_update_that_carries_the_digest_does_just_that(engine: Engine) -> None:
     files = {"pair.yaml": PAIR}
     stack = engine.create(template(c=resource("pair.yaml"), a=thing("1")), files=files)

@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from heatlite.core.errors import PlanChanged
@@ -15,8 +15,9 @@ from heatlite.core.status import Status
 from heatlite.engine.state.requests import PlannedResource, Request
 from heatlite.store.records import ResourceRecord, StackRecord
 from tests.databases import dump
+from tests.laws import FEW_EXAMPLES
 
-from .conftest import Engine, attr, examples, param, resource, template, thing
+from .conftest import Engine, attr, param, resource, template, thing
 from .test_plan import actions, planned
 
 NAMES = "abcd"
@@ -109,12 +110,12 @@ def what_happened(before: ResourceRecord | None, after: ResourceRecord | None) -
     return "keep" if before.properties == after.properties else "update"
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("marks", [False, True])
 def test_the_plan_is_what_the_update_does(engine: Engine, marks: bool) -> None:
     numbers = count()
 
-    @settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
+    @FEW_EXAMPLES
     @given(st.lists(wishes(), min_size=2, max_size=3), st.data())
     def law(history: list[dict[str, Wish]], data: st.DataObject) -> None:
         stack = engine.create(document(history[0]), f"s{next(numbers)}", files=FILES, parameters={"secret": "hunter"})

@@ -7,6 +7,7 @@ import pytest
 from heatlite.core.errors import HeatliteError, StackExists
 from heatlite.engine.state.requests import Changes, Request
 from heatlite.store.records import StackRecord
+from tests.tables import sampled
 
 from .conftest import Engine, attr, param, ref, resource, template, thing
 
@@ -84,7 +85,7 @@ CASES: dict[str, tuple[Any, Any, dict[str, set[str]]]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", sampled(CASES, 3, pytest.mark.thorough))
 def test_it_foresees_the_update(engine: Engine, case: str) -> None:
     before, after, expected = CASES[case]
     stack = engine.create(before)

@@ -24,6 +24,7 @@ from heatlite.store.records import PreviousState, ProtectionRecord, ResourceReco
 from tests.engine.conftest import Engine, attr, ref, resource, template, thing
 from tests.engine.test_nested import child
 from tests.engine.test_plan import actions, entry, planned
+from tests.tables import few, sampled
 
 
 def protect(engine: Engine, stack: StackRecord, name: str | None = None, reason: str | None = "the only copy") -> None:
@@ -76,18 +77,22 @@ TREE = template(middle=resource("middle.yaml"), top=thing())
 
 @pytest.mark.parametrize(
     ("verb", "status", "made"),
-    [
-        (Verb.INIT, Status.COMPLETE, False),
-        (Verb.CREATE, Status.IN_PROGRESS, False),
-        (Verb.CREATE, Status.FAILED, False),
-        (Verb.CREATE, Status.COMPLETE, True),
-        (Verb.ADOPT, Status.FAILED, False),
-        (Verb.ADOPT, Status.COMPLETE, True),
-        (Verb.UPDATE, Status.FAILED, True),
-        (Verb.CHECK, Status.FAILED, True),
-        (Verb.SUSPEND, Status.COMPLETE, True),
-        (Verb.DELETE, Status.FAILED, False),
-    ],
+    sampled(
+        [
+            (Verb.INIT, Status.COMPLETE, False),
+            (Verb.CREATE, Status.IN_PROGRESS, False),
+            (Verb.CREATE, Status.FAILED, False),
+            (Verb.CREATE, Status.COMPLETE, True),
+            (Verb.ADOPT, Status.FAILED, False),
+            (Verb.ADOPT, Status.COMPLETE, True),
+            (Verb.UPDATE, Status.FAILED, True),
+            (Verb.CHECK, Status.FAILED, True),
+            (Verb.SUSPEND, Status.COMPLETE, True),
+            (Verb.DELETE, Status.FAILED, False),
+        ],
+        3,
+        pytest.mark.thorough,
+    ),
 )
 def test_protection_needs_an_object_that_was_finished(verb: Verb, status: Status, made: bool) -> None:
     row = ResourceRecord("1", "s", "a", "T", "T", verb, status, "", 1.0)
@@ -131,6 +136,7 @@ def guarded(engine: Engine) -> StackRecord:
     return stack
 
 
+@pytest.mark.slow
 def test_the_plan_and_the_update_refuse_the_same(engine: Engine, guarded: StackRecord) -> None:
     before = engine.rows(guarded)
     for name, (after, more, expected) in CASES.items():
@@ -185,7 +191,7 @@ def test_an_object_that_was_found_gone_is_not_made_anew(engine: Engine, plugins:
     assert place.exists()
 
 
-@pytest.mark.parametrize("order", ["delete_first", "rebuild"])
+@pytest.mark.parametrize("order", few(["delete_first", "rebuild"]))
 def test_a_rebuild_in_place_and_a_deletion_first_are_replacements(engine: Engine, order: str) -> None:
     policy = {"update_policy": {"replacement": {"order": order}}}
     stack = engine.create(template(a=replaced("1", keys=policy)))
@@ -239,7 +245,7 @@ def test_nothing_below_a_protected_stack_is_deleted_as_a_stack(engine: Engine) -
 # -- deep inside ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_resource_deep_inside_keeps_all_that_it_is_in(engine: Engine) -> None:
     stack = engine.create(TREE, files=FILES)
     middle = child(engine, stack, "middle")

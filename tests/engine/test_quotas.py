@@ -9,8 +9,11 @@ import pytest
 from heatlite.core.context import Context
 from heatlite.core.errors import RequestLimitExceeded
 from heatlite.core.status import Status
+from tests.tables import few
 
 from .conftest import ADMIN, Engine, resource, template, thing
+
+pytestmark = pytest.mark.database
 
 LIMIT = 2
 
@@ -88,19 +91,19 @@ CASES = {
 UNLIMITED = CASES.keys() - {"max_nested_stack_depth"}
 
 
-@pytest.mark.parametrize("setting", CASES)
+@pytest.mark.parametrize("setting", few(CASES))
 def test_up_to_the_limit_and_not_beyond(limited: Callable[..., Engine], setting: str) -> None:
     engine = limited(**{setting: LIMIT})
     CASES[setting](engine, LIMIT)
 
 
-@pytest.mark.parametrize("setting", CASES)
+@pytest.mark.parametrize("setting", few(CASES))
 def test_one_more_is_refused(limited: Callable[..., Engine], setting: str) -> None:
     with pytest.raises(RequestLimitExceeded):
         CASES[setting](limited(**{setting: LIMIT}), LIMIT + 1)
 
 
-@pytest.mark.parametrize("setting", sorted(UNLIMITED))
+@pytest.mark.parametrize("setting", few(sorted(UNLIMITED)))
 def test_a_limit_can_be_switched_off(limited: Callable[..., Engine], setting: str) -> None:
     CASES[setting](limited(**{setting: -1}), LIMIT + 1)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from heatlite.core.actions.repairs import RepairStep, Selection
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.repairs import RepairStep, Selection
 from heatlite.core.status import state
 from heatlite.engine.state.requests import Request
 from heatlite.store.records import StackRecord
@@ -13,6 +13,7 @@ from heatlite.template.environment import Environment
 from tests.engine.conftest import MEMBER, Engine
 from tests.engine.test_groups import nested
 from tests.function_examples import FILES, Call, document, right_calls
+from tests.tables import few
 
 PLAIN = {"get_resource", "get_attr", "hidden", "nested", "chosen"}
 """References that are texts; the others are one of these within a list or a map."""
@@ -51,8 +52,8 @@ def made(dialect: Dialect, version: str, fails: bool = False) -> JsonMap:
     return document(dialect, known=(TESTED, {"value": "b"}), later=(TESTED, later), **using(dialect), last=last)
 
 
-@pytest.mark.share(13, whole=4)
-@pytest.mark.parametrize("key", sorted(DIALECTS, reverse=True))
+@pytest.mark.slow
+@pytest.mark.parametrize("key", few(sorted(DIALECTS, reverse=True)))
 def test_functions_over_references_in_every_operation(engine: Engine, key: str) -> None:
     dialect = DIALECTS[key]
     one, two = made(dialect, "1"), made(dialect, "2")

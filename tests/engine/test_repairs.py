@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from heatlite.core.actions.repairs import RepairStep, Selection
 from heatlite.core.errors import (
     DeletionProtected,
     NotSupported,
@@ -15,11 +16,11 @@ from heatlite.core.errors import (
     StackLocked,
     StackValidationFailed,
 )
-from heatlite.core.repairs import RepairStep, Selection
 from heatlite.core.status import Cause, LockLevel, Status, Verb
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import Engine, attr, ref, resource, template, thing
 from tests.engine.test_groups import group, members, nested, outcome, policy, scaling, signal
+from tests.tables import few
 
 REPLACE = RepairStep.REPLACE
 
@@ -56,7 +57,7 @@ def test_only_the_selected_resource_gets_a_new_object(engine: Engine) -> None:
     assert (stack.template_id, stack.environment) == definition
     action = engine.store.actions.last(stack.id, Verb.UPDATE)
     assert action is not None
-    assert (action.cause, action.inputs.heal) == (Cause.HEALING, selection("a"))
+    assert (action.cause, action.inputs.heal) == (Cause.REPAIR, selection("a"))
 
 
 def test_a_user_update_replaces_the_rest(engine: Engine) -> None:
@@ -96,7 +97,9 @@ def test_a_member_of_a_scaled_group(engine: Engine) -> None:
     assert outcome(engine.get(inner)) == "UPDATE_COMPLETE"
 
 
-@pytest.mark.parametrize("one", [group(3, thing()), scaling(thing(), desired_capacity=3)], ids=["numbered", "scaling"])
+@pytest.mark.parametrize(
+    "one", few([group(3, thing()), scaling(thing(), desired_capacity=3)]), ids=["numbered", "scaling"]
+)
 def test_siblings_get_no_action(engine: Engine, one: object) -> None:
     stack = engine.create(template(g=one, other=one))
     other, inner = nested(engine, stack, "other"), nested(engine, stack)
@@ -106,6 +109,7 @@ def test_siblings_get_no_action(engine: Engine, one: object) -> None:
     assert len(members(engine, stack)) == 3
 
 
+@pytest.mark.slow
 def test_deep_in_a_tree(engine: Engine) -> None:
     """A member's mark in a template in a group in a group."""
     files = {"pair.yaml": json.dumps(template(x=thing("v"), y=thing(attr("x", "output"))))}
@@ -170,7 +174,7 @@ def test_a_restricted_resource(engine: Engine) -> None:
         begin(engine, stack, "a")
 
 
-@pytest.mark.parametrize("rollback", [True, False])
+@pytest.mark.parametrize("rollback", few([True, False]))
 def test_a_failed_repair_is_not_rolled_back_and_can_be_retried(engine: Engine, rollback: bool) -> None:
     stack = engine.create(template(a=thing(action_wait_secs={"create": 60}), b=thing()), disable_rollback=False)
     engine.mark(stack, "b")

@@ -9,6 +9,7 @@ import pytest
 from heatlite.core.errors import HTTPBadRequest, StackValidationFailed
 from heatlite.core.status import state
 from tests.engine.conftest import Engine, attr, resource, template, thing
+from tests.tables import few
 
 
 def file(content: str = "x", directory: str | None = None, keys: Any = None, **more: Any) -> Any:
@@ -55,15 +56,17 @@ DELETE_FIRST = [
 
 @pytest.mark.parametrize(
     ("keys", "environment", "expected"),
-    [
-        ({}, None, CREATE_FIRST),
-        (policy(order="create_first"), block("*", order="delete_first"), CREATE_FIRST),
-        (policy(order="rebuild"), None, CREATE_FIRST),
-        (policy(order="delete_first"), None, DELETE_FIRST),
-        ({}, block("*", order="delete_first"), DELETE_FIRST),
-        ({}, block("f", order="delete_first"), DELETE_FIRST),
-        ({}, block("other", order="delete_first"), CREATE_FIRST),
-    ],
+    few(
+        [
+            ({}, None, CREATE_FIRST),
+            (policy(order="create_first"), block("*", order="delete_first"), CREATE_FIRST),
+            (policy(order="rebuild"), None, CREATE_FIRST),
+            (policy(order="delete_first"), None, DELETE_FIRST),
+            ({}, block("*", order="delete_first"), DELETE_FIRST),
+            ({}, block("f", order="delete_first"), DELETE_FIRST),
+            ({}, block("other", order="delete_first"), CREATE_FIRST),
+        ]
+    ),
 )
 def test_which_goes_first(engine: Engine, other: str, keys: Any, environment: Any, expected: list[str]) -> None:
     user = thing(attr("f", "path"))
@@ -212,13 +215,15 @@ def test_a_nested_stack_may_go_first_too(engine: Engine) -> None:
 
 @pytest.mark.parametrize(
     ("replacement", "text"),
-    [
-        ({"order": "sideways"}, '"sideways" is no order of a replacement'),
-        ({"oder": "rebuild"}, 'replacement has no key "oder"'),
-        ({"name": "keep"}, "name: keep needs order: delete_first"),
-        ({"order": 1}, '"1" is no order of a replacement'),
-        ("delete_first", "replacement must be a map"),
-    ],
+    few(
+        [
+            ({"order": "sideways"}, '"sideways" is no order of a replacement'),
+            ({"oder": "rebuild"}, 'replacement has no key "oder"'),
+            ({"name": "keep"}, "name: keep needs order: delete_first"),
+            ({"order": 1}, '"1" is no order of a replacement'),
+            ("delete_first", "replacement must be a map"),
+        ]
+    ),
 )
 def test_nonsense_is_refused(engine: Engine, replacement: Any, text: str) -> None:
     with pytest.raises(StackValidationFailed, match=text):

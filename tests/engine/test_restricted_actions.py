@@ -7,6 +7,7 @@ import pytest
 
 from heatlite.core.status import Verb, state
 from heatlite.engine.state.requests import Request
+from tests.tables import few
 
 from .conftest import Engine, param, ref, resource, template, thing
 
@@ -25,11 +26,13 @@ def replaced(value: str) -> dict[str, object]:
 
 @pytest.mark.parametrize(
     ("action", "before", "after"),
-    [
-        ("update", thing("old"), thing("new")),
-        ("replace", replaced("old"), replaced("new")),
-        ("replace", thing("old"), resource("OS::Heat::Value", value="other type")),
-    ],
+    few(
+        [
+            ("update", thing("old"), thing("new")),
+            ("replace", replaced("old"), replaced("new")),
+            ("replace", thing("old"), resource("OS::Heat::Value", value="other type")),
+        ]
+    ),
 )
 def test_what_is_restricted_fails_and_leaves_the_resource_as_it_is(
     engine: Engine, action: str, before: dict[str, object], after: dict[str, object]
@@ -59,12 +62,14 @@ def test_without_the_restriction_the_same_update_goes_on(engine: Engine) -> None
 
 @pytest.mark.parametrize(
     ("environment", "after"),
-    [
-        (restricting(a="replace"), thing("new")),
-        (restricting(a="update"), replaced("new")),
-        (restricting(b=["update", "replace"]), thing("new")),
-        (restricting(a=["update", "replace"]), thing("old")),
-    ],
+    few(
+        [
+            (restricting(a="replace"), thing("new")),
+            (restricting(a="update"), replaced("new")),
+            (restricting(b=["update", "replace"]), thing("new")),
+            (restricting(a=["update", "replace"]), thing("old")),
+        ]
+    ),
     ids=["the other action", "the other action, too", "another resource", "nothing to do"],
 )
 def test_what_is_not_restricted_goes_on(engine: Engine, environment: Any, after: dict[str, object]) -> None:

@@ -15,8 +15,11 @@ from heatlite.core.status import STATUS_AFTER, ActionStatus, Result, Signal, Ver
 from heatlite.plugin.resource import Change
 from heatlite.resources.heat.testing import TestResource
 from heatlite.store.records import ActionRecord, StackRecord
+from tests.tables import few
 
 from .conftest import MEMBER, Engine, param, resource, template, thing
+
+pytestmark = pytest.mark.database
 
 LIMIT = 3
 NESTED = template(parameters={"value": {"type": "string"}}, b=thing(param("value")))
@@ -233,7 +236,7 @@ EXECUTIONS: dict[Result, Callable[[Engine], ActionRecord]] = {
 }
 
 
-@pytest.mark.parametrize("result", list(Result))
+@pytest.mark.parametrize("result", few(list(Result)))
 def test_every_result_comes_from_an_execution_and_makes_its_status(engine: Engine, result: Result) -> None:
     assert STATUS_AFTER.keys() == set(Result)
     action = EXECUTIONS[result](engine)

@@ -11,8 +11,11 @@ from heatlite.engine.execution import execution
 from heatlite.engine.execution.final_writes import INTERNAL_ERROR, FinalWrites
 from heatlite.engine.steps.converge_steps import ConvergeSteps
 from heatlite.store.records import ActionRecord, StackRecord
+from tests.tables import few
 
 from .conftest import Engine, param, ref, resource, template, thing
+
+pytestmark = pytest.mark.database
 
 BACK = {"disable_rollback": False}
 
@@ -139,7 +142,7 @@ class TestCancel:
     def made(self, value: str, **more: Any) -> Any:
         return template(a=thing(value), b=thing(value, depends_on="a", **more), c=thing(value, depends_on="b"))
 
-    @pytest.mark.parametrize("disable_rollback", [True, False])
+    @pytest.mark.parametrize("disable_rollback", few([True, False]))
     def test_without_rollback(self, engine: Engine, disable_rollback: bool) -> None:
         with engine.clock.held():
             stack = self.slow(engine, disable_rollback=disable_rollback)
@@ -162,7 +165,7 @@ class TestCancel:
         assert (final(stack), stack.status_reason) == ("CREATE_FAILED", "Stack CREATE cancelled")
         assert engine.states(stack) == {"a": "CREATE_FAILED", "b": "INIT_COMPLETE"}
 
-    @pytest.mark.parametrize("disable_rollback", [True, False])
+    @pytest.mark.parametrize("disable_rollback", few([True, False]))
     def test_with_rollback(self, engine: Engine, disable_rollback: bool) -> None:
         with engine.clock.held():
             stack = self.slow(engine, disable_rollback=disable_rollback)
@@ -213,7 +216,7 @@ class TestCancel:
         with pytest.raises(NotSupported, match="when stack is CREATE_COMPLETE is not"):
             engine.cancel(stack, rollback)
 
-    @pytest.mark.parametrize("rollback", [True, False])
+    @pytest.mark.parametrize("rollback", few([True, False]))
     def test_the_last_word_counts(self, engine: Engine, rollback: bool) -> None:
         with engine.clock.held():
             stack = self.slow(engine)

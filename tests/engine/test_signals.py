@@ -16,6 +16,7 @@ from heatlite.core.ids import new_id
 from heatlite.core.json import JsonMap
 from heatlite.core.status import ActionStatus, LockLevel, Status, Verb, state
 from heatlite.store.records import ActionRecord, LockRecord, StackRecord
+from tests.tables import few
 
 from .conftest import Engine, ref, resource, template, thing
 
@@ -44,14 +45,16 @@ def stack(engine: Engine) -> StackRecord:
 
 @pytest.mark.parametrize(
     ("details", "reason"),
-    [
-        (None, "No signal details provided"),
-        ({}, "No signal details provided"),
-        ({"a": 1}, "Unknown"),
-        ({"answer": "it works"}, "Signal: it works"),
-        ({"previous": "ok", "current": "alarm", "reason": "hot"}, "alarm state changed from ok to alarm (hot)"),
-        ({"answer": "x" * 300}, "Signal: " + "x" * 247),
-    ],
+    few(
+        [
+            (None, "No signal details provided"),
+            ({}, "No signal details provided"),
+            ({"a": 1}, "Unknown"),
+            ({"answer": "it works"}, "Signal: it works"),
+            ({"previous": "ok", "current": "alarm", "reason": "hot"}, "alarm state changed from ok to alarm (hot)"),
+            ({"answer": "x" * 300}, "Signal: " + "x" * 247),
+        ]
+    ),
 )
 def test_a_signal_is_kept_and_told(engine: Engine, stack: StackRecord, details: JsonMap | None, reason: str) -> None:
     since = engine.now_on(stack)
@@ -110,7 +113,7 @@ def test_before_there_is_a_resource_it_is_not_available(engine: Engine) -> None:
     engine.settle(stack)
 
 
-@pytest.mark.parametrize("status", list(Status))
+@pytest.mark.parametrize("status", few(list(Status)))
 @pytest.mark.parametrize("verb", [Verb.DELETE, Verb.SUSPEND])
 def test_what_is_deleted_or_suspended_does_not_listen(
     engine: Engine, stack: StackRecord, verb: Verb, status: Status
@@ -188,7 +191,7 @@ def test_the_second_of_two_signals_is_ignored(engine: Engine, scaled: StackRecor
     assert engine.states(engine.settle(nested(engine, scaled))).keys() == {"m0", "m1"}
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_group_that_cannot_become_so_says_why(engine: Engine, scaled: StackRecord) -> None:
     before = everything(engine)
     with pytest.raises(RequestLimitExceeded):
@@ -232,7 +235,7 @@ def test_under_a_lock_it_is_ignored_and_listed(engine: Engine, scaled: StackReco
     assert "under maintenance" in entry.detail
 
 
-@pytest.mark.parametrize("where", ["the group", "its parent"])
+@pytest.mark.parametrize("where", few(["the group", "its parent"]))
 def test_a_lock_anywhere_on_the_way_counts(engine: Engine, scaled: StackRecord, where: str) -> None:
     """The policy lies in a stack that is not locked itself."""
     lock = LockRecord(LockLevel.STACKS, "ada", False, engine.clock.now())
@@ -256,7 +259,7 @@ def test_a_lock_elsewhere_does_not_count(engine: Engine) -> None:
     assert engine.states(engine.settle(nested(engine, stack))).keys() == {"m0", "m1"}
 
 
-@pytest.mark.parametrize("busy", ["group", "s"], ids=["the group", "its parent"])
+@pytest.mark.parametrize("busy", few(["group", "s"]), ids=["the group", "its parent"])
 def test_while_an_operation_runs_it_is_ignored(engine: Engine, scaled: StackRecord, busy: str) -> None:
     stack_id = scaled.id if busy == "s" else nested(engine, scaled).id
     running = ActionRecord(
@@ -277,7 +280,7 @@ def test_while_an_operation_runs_it_is_ignored(engine: Engine, scaled: StackReco
     assert engine.store.suppressed.list(scaled.id) == []
 
 
-@pytest.mark.parametrize("group", ["", "policy", "nobody"])
+@pytest.mark.parametrize("group", few(["", "policy", "nobody"]))
 def test_a_group_that_is_not_there_needs_no_action(engine: Engine, group: str) -> None:
     stack = engine.create(template(policy=resource("Test::Policy", group=group)))
     ignored(engine, stack, {"size": 2}, f"no_group: stack s has no group {group}.")
@@ -285,11 +288,17 @@ def test_a_group_that_is_not_there_needs_no_action(engine: Engine, group: str) -
 
 @pytest.mark.parametrize(
     ("verb", "status", "event"),
-    [
-        (Verb.UPDATE, Status.FAILED, "unhealthy: group group is UPDATE_FAILED and does not scale: update the stack."),
-        (Verb.CHECK, Status.FAILED, "unhealthy: group group is CHECK_FAILED and does not scale: mark it healthy"),
-        (Verb.UPDATE, Status.IN_PROGRESS, "busy: group group is UPDATE_IN_PROGRESS."),
-    ],
+    few(
+        [
+            (
+                Verb.UPDATE,
+                Status.FAILED,
+                "unhealthy: group group is UPDATE_FAILED and does not scale: update the stack.",
+            ),
+            (Verb.CHECK, Status.FAILED, "unhealthy: group group is CHECK_FAILED and does not scale: mark it healthy"),
+            (Verb.UPDATE, Status.IN_PROGRESS, "busy: group group is UPDATE_IN_PROGRESS."),
+        ]
+    ),
 )
 def test_a_group_that_is_not_whole_is_left_alone(
     engine: Engine, scaled: StackRecord, verb: Verb, status: Status, event: str

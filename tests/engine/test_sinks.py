@@ -21,8 +21,11 @@ from heatlite.core.status import Status, state
 from heatlite.engine.outbound.webhooks import SENDERS_EACH
 from heatlite.store.records import StackRecord
 from heatlite.store.stacks.webhooks import webhook_digest
+from tests.tables import few
 
 from .conftest import MEMBER, Engine, template, thing
+
+pytestmark = pytest.mark.database
 
 
 @dataclass
@@ -122,6 +125,7 @@ def until(engine: Engine, what: Callable[[], object]) -> None:
     engine.wait_for(looked)
 
 
+@pytest.mark.slow
 def test_who_is_told_of_a_wait_before_a_deletion_can_end_it(listing: Engine, receiver: Receiver) -> None:
     blocks = {"g": {"*": {"lifecycle_hook": {"timeout": 300}}}}
     environment = {**sinks(receiver.url)["environment"], "resource_registry": {"resources": blocks}}
@@ -235,6 +239,7 @@ def test_nobody_waits_for_a_sink_and_nothing_is_lost_when_the_engine_ends(listin
     assert receiver.told()[1:] == listing.told(stack)
 
 
+@pytest.mark.slow
 def test_one_that_fails_for_too_long_is_given_up_until_the_next_update(
     listing: Engine, receiver: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -261,7 +266,8 @@ def test_one_that_fails_for_too_long_is_given_up_until_the_next_update(
     assert receiver.told(stack)[attempts:] == listing.told(stack)
 
 
-@pytest.mark.parametrize("same", ["project", "host"])
+@pytest.mark.slow
+@pytest.mark.parametrize("same", few(["project", "host"]))
 def test_a_sink_that_hangs_delays_no_other_project_and_no_other_host(
     listing: Engine, receiver: Receiver, same: str
 ) -> None:
@@ -311,7 +317,7 @@ def test_a_sink_with_a_password_is_refused_and_one_of_before_shows_none(
     assert listing.patch(stack, template=template(), environment={"event_sinks": []}).status is Status.COMPLETE
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "0x7f000001"])
+@pytest.mark.parametrize("host", few(["127.0.0.1", "localhost", "[::1]", "0x7f000001"]))
 def test_an_address_that_is_not_public_has_to_be_listed(
     plugins: Path, place: Path, receiver: Receiver, host: str
 ) -> None:
@@ -324,6 +330,7 @@ def test_an_address_that_is_not_public_has_to_be_listed(
     engine.close()
 
 
+@pytest.mark.slow
 def test_sinks_come_and_go_with_the_environment(listing: Engine, receiver: Receiver) -> None:
     stack = listing.create(template(a=thing("1")))
     stack = listing.put(stack, template(a=thing("2")), **sinks(f"{receiver.url}&x", f"{receiver.url}&y"))
@@ -357,6 +364,7 @@ def test_a_sink_that_comes_back_while_it_is_removed(
     assert receiver.told(stack) == listing.told(stack)
 
 
+@pytest.mark.slow
 def test_the_operators_sinks_are_for_every_stack(plugins: Path, place: Path, receiver: Receiver) -> None:
     engine = Engine(place, webhook_hosts=("127.0.0.1",), environment_dir=str(place / "environment.d"))
     before = engine.create(template(a=thing()), name="before")

@@ -16,8 +16,11 @@ from heatlite.core.errors import (
 )
 from heatlite.core.status import Signal, Status, Verb, state
 from heatlite.store.records import SnapshotRecord, StackRecord
+from tests.tables import few
 
 from .conftest import ADMIN, Engine, attr, param, ref, resource, template, thing
+
+pytestmark = pytest.mark.database
 
 
 def final(stack: StackRecord) -> str:
@@ -184,7 +187,7 @@ class TestRestore:
         assert (final(stack), engine.outputs(stack)) == ("RESTORE_COMPLETE", {"o": "old"})
         assert engine.ids(stack) != before
 
-    @pytest.mark.parametrize("put", [False, True])
+    @pytest.mark.parametrize("put", few([False, True]))
     def test_what_it_made_stays(self, engine: Engine, folder: Path, put: bool) -> None:
         definition = template(a=saved(folder, "old"), b=thing("b"))
         stack = engine.create(definition)
@@ -275,6 +278,7 @@ class TestRestore:
         assert final(restore(engine, stack, snapshot)) == "ROLLBACK_COMPLETE"
         assert engine.ids(nested(engine, stack)) == before
 
+    @pytest.mark.slow
     def test_within_a_nested_stack(self, engine: Engine, folder: Path) -> None:
         child = template(x=saved(folder, param("v")), parameters={"v": {"type": "string"}})
         child["outputs"] = {"o": {"value": attr("x", "content")}}
@@ -363,6 +367,7 @@ class TestDelete:
         assert final(engine.delete(stack)) == "DELETE_COMPLETE"
         assert (engine.store.snapshots.of(stack.id), list(folder.iterdir())) == ([], [])
 
+    @pytest.mark.slow
     def test_of_a_type_that_is_gone(self, engine: Engine, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Neither is said to be saved what is not, nor forgotten what is."""
         stack = engine.create(template(a=saved(folder)))

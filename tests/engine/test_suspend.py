@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from heatlite.core.errors import NotSupported
 from heatlite.core.status import Status, Verb, state
 from heatlite.store.records import StackRecord
+from tests.tables import few, sampled
 
 from .conftest import Engine, ref, resource, template, thing
 
@@ -92,12 +93,15 @@ GOOD = {
 }
 
 
-@pytest.mark.share(3)
 @pytest.mark.parametrize(
     ("verb", "status"),
-    [(verb, status) for verb in Verb for status in (Status.COMPLETE, Status.FAILED) if verb is not Verb.INIT],
+    sampled(
+        [(verb, status) for verb in Verb for status in (Status.COMPLETE, Status.FAILED) if verb is not Verb.INIT],
+        13,
+        pytest.mark.thorough,
+    ),
 )
-@pytest.mark.parametrize("operation", ["suspend", "resume"])
+@pytest.mark.parametrize("operation", few(["suspend", "resume"]))
 def test_from_which_states(engine: Engine, operation: str, verb: Verb, status: Status) -> None:
     stack = engine.create(template(a=thing()))
     engine.put_row(stack, "a", verb, status)

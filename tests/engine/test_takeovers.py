@@ -2,12 +2,15 @@
 
 import pytest
 
-from heatlite.core.action_payloads import ActionData
+from heatlite.core.actions.payloads import ActionData
 from heatlite.core.status import ActionStatus, Status, state
 from heatlite.store.records import StackRecord
 from tests.databases import claim_one
+from tests.tables import few
 
 from .conftest import START, Engine, resource, template, thing
+
+pytestmark = pytest.mark.database
 
 SLOW = {"wait_secs": 6}
 
@@ -32,7 +35,7 @@ def disk(value: str) -> dict[str, object]:
     return resource("Test::Odd", value=value, raise_in="handle_update")  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("restarts", [1, 3])
+@pytest.mark.parametrize("restarts", few([1, 3]))
 def test_what_a_create_has_failed_to_make_is_not_made_again(engine: Engine, restarts: int) -> None:
     with engine.clock.held():
         stack = engine.create(template(boom=thing(fail=True), slow=thing(**SLOW)), wait=False)
@@ -48,7 +51,8 @@ def test_what_a_create_has_failed_to_make_is_not_made_again(engine: Engine, rest
     assert len(engine.rows(stack)) == 2
 
 
-@pytest.mark.parametrize("rollback", [False, True])
+@pytest.mark.slow
+@pytest.mark.parametrize("rollback", few([False, True]))
 def test_what_an_update_was_refused_at_is_not_replaced(engine: Engine, rollback: bool) -> None:
     stack = engine.create(template(disk=disk("small")))
     before = engine.row(stack, "disk").id

@@ -8,6 +8,7 @@ from heatlite.core.status import Status, Verb, state
 from heatlite.engine.state.requests import Request
 from heatlite.engine.state.stack_document import read_record
 from heatlite.store.records import StackRecord
+from tests.tables import few, sampled
 
 from .conftest import Engine, resource, template
 
@@ -100,14 +101,14 @@ OPERATIONS: dict[Verb, Operation] = {
 
 
 def test_no_operation_is_forgotten() -> None:
-    assert set(Verb) - set(OPERATIONS) == {Verb.INIT, Verb.ADOPT, Verb.PLAYBOOK}
+    assert set(Verb) - set(OPERATIONS) == {Verb.INIT, Verb.ADOPT, Verb.RUN}
 
 
-@pytest.mark.share(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("part", "minutes"), [("flat", 2), pytest.param("flat", None, marks=pytest.mark.full), ("nested", 2)]
+    ("part", "minutes"), [("flat", 2), pytest.param("flat", None, marks=pytest.mark.slow), ("nested", 2)]
 )
-@pytest.mark.parametrize("verb", OPERATIONS)
+@pytest.mark.parametrize("verb", sampled(OPERATIONS, 9, pytest.mark.thorough))
 def test_it_ends_when_its_time_is_up(engine: Engine, verb: Verb, part: str, minutes: int | None) -> None:
     began = engine.clock.now()
     stack = OPERATIONS[verb](engine, part, minutes)
@@ -128,7 +129,7 @@ def test_it_ends_when_its_time_is_up(engine: Engine, verb: Verb, part: str, minu
         assert row.status is Status.FAILED
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", few(PARTS))
 def test_a_stack_whose_time_was_up_can_be_gone_on_with(engine: Engine, part: str) -> None:
     stack = update(engine, part, 1)
     stack = engine.put(stack, made_of("none", part), files=FILES)

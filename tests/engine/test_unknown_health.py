@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from heatlite.core.json import dump, parse
@@ -55,7 +56,7 @@ def test_the_row_stays_as_it_was_and_nothing_is_replaced(engine: Engine) -> None
     (action,) = engine.store.actions.ended([_last(engine)])
     assert parse(dump(action.outputs))["checked"] == {
         "healthy": 1, "unhealthy": 0, "unknown": 1, "unsupported": 0, "stale": [],
-        "causes": {"ZeroDivisionError: handle_check": 1},
+        "causes": {"ZeroDivisionError: handle_check": 1}, "drifted": 0,
     }  # fmt: skip
     assert plan(engine, stack) == {"a": "keep", "b": "keep"}
     assert unknown(engine, stack) == {"a"}
@@ -163,6 +164,7 @@ class TestNested:
         stack = engine.patch(stack)
         assert (final(stack), engine.row(stack, "group").id, engine.ids(nested)) == ("UPDATE_COMPLETE", group.id, ids)
 
+    @pytest.mark.slow
     def test_a_mark_on_it_stays_a_mark(self, engine: Engine) -> None:
         stack = engine.create(template(**GROUP))
         engine.mark(stack, "group")
@@ -178,6 +180,7 @@ class TestNested:
         engine.mark(stack, "group")
         assert plan(engine, stack)["group"] == "replace"
 
+    @pytest.mark.slow
     def test_marked_members_decide_as_before(self, engine: Engine) -> None:
         stack = engine.create(template(**GROUP))
         nested = engine.store.stacks.get(engine.row(stack, "group").physical_id or "")

@@ -14,6 +14,7 @@ from heatlite.engine.state.requests import Request
 from heatlite.resources.heat.signals import handles
 from heatlite.store.records import StackRecord
 from heatlite.store.stacks.messages import Messages
+from tests.tables import few
 
 from .conftest import Engine, attr, ref, resource, template, thing
 
@@ -248,6 +249,7 @@ def test_a_signal_has_a_limit(engine: Engine) -> None:
     signal(engine, stack, {"data": "x" * 60_000})
 
 
+@pytest.mark.slow
 def test_a_handle_keeps_so_many_bytes(engine: Engine) -> None:
     stack = engine.create(template(handle=resource(HANDLE)))
     taken = 0
@@ -299,7 +301,17 @@ def test_many_at_once_are_all_kept(engine: Engine) -> None:
 
 @pytest.mark.parametrize(
     "details",
-    [{"status": "MAYBE"}, {"status": None}, {"reason": 1}, {"id": {}}, {"id": True}, {"Status": "SUCCESS"}, {"x": 1}],
+    few(
+        [
+            {"status": "MAYBE"},
+            {"status": None},
+            {"reason": 1},
+            {"id": {}},
+            {"id": True},
+            {"Status": "SUCCESS"},
+            {"x": 1},
+        ]
+    ),
 )
 def test_a_bad_signal_is_refused(engine: Engine, details: JsonMap) -> None:
     stack = engine.create(template(handle=resource(HANDLE)))
@@ -311,7 +323,17 @@ def test_a_bad_signal_is_refused(engine: Engine, details: JsonMap) -> None:
 
 @pytest.mark.parametrize(
     "details",
-    [None, {}, {**cfn(), "more": 1}, {"Status": "SUCCESS"}, cfn("MAYBE"), {**cfn(), "Reason": None}, {"status": "x"}],
+    few(
+        [
+            None,
+            {},
+            {**cfn(), "more": 1},
+            {"Status": "SUCCESS"},
+            cfn("MAYBE"),
+            {**cfn(), "Reason": None},
+            {"status": "x"},
+        ]
+    ),
 )
 def test_a_cfn_signal_has_all_keys(engine: Engine, details: JsonMap | None) -> None:
     stack = engine.create(template(handle=resource(CFN_HANDLE)))

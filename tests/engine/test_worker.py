@@ -12,10 +12,13 @@ from heatlite.engine.planning import planner
 from heatlite.store.errors import UnreadableSecret
 from heatlite.store.records import StackRecord
 from heatlite.store.secrets.cipher import PREFIX
+from tests.tables import few
 
 from .conftest import Engine, resource, template, thing
 from .test_hooks import clear, hooks, reach
 from .test_nested import PAIR, SLOW, actions, text, tree_states, waiting_at
+
+pytestmark = pytest.mark.database
 
 FAILS = text(template(a=thing(fail=True)))
 
@@ -46,7 +49,7 @@ def test_an_action_given_back_in_the_middle_begins_anew(engine: Engine, monkeypa
     assert len(calls) > 1
 
 
-@pytest.mark.parametrize(("room", "name"), [("actions", "ended"), ("moves", "park")])
+@pytest.mark.parametrize(("room", "name"), few([("actions", "ended"), ("moves", "park")]))
 def test_a_walk_outlasts_a_database_that_is_away(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, room: str, name: str
 ) -> None:
@@ -57,9 +60,7 @@ def test_a_walk_outlasts_a_database_that_is_away(
     assert engine.told(stack).count("c CREATE_IN_PROGRESS") == 1
 
 
-def test_a_resource_does_not_fail_because_the_database_is_away(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_resource_does_not_fail_because_the_database_is_away(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = away_once(monkeypatch, engine.server.store.resources, "count_in_tree")
     stack = engine.create(template(c=resource("pair.yaml")), files={"pair.yaml": PAIR})
     assert stack_state(stack) == "CREATE_COMPLETE"
@@ -86,7 +87,7 @@ def test_an_action_whose_stack_cannot_be_read_is_given_back(engine: Engine, monk
     assert sum("cannot be decrypted" in line.reason for line in engine.store.actions.history(action.id)) == 12
 
 
-@pytest.mark.parametrize("operation", ["update", "delete"])
+@pytest.mark.parametrize("operation", few(["update", "delete"]))
 def test_a_nested_stack_that_cannot_be_read_fails_the_operation(engine: Engine, operation: str) -> None:
     """The worker lacks the key."""
 
@@ -142,7 +143,9 @@ def test_who_stops_lets_those_in_that_it_waits_for(plugins: Path, place: Path) -
         engine.close()
 
 
-@pytest.mark.parametrize(("control", "ends"), [("CANCEL_ROLLBACK", "ROLLBACK_COMPLETE"), ("CANCEL", "UPDATE_FAILED")])
+@pytest.mark.parametrize(
+    ("control", "ends"), few([("CANCEL_ROLLBACK", "ROLLBACK_COMPLETE"), ("CANCEL", "UPDATE_FAILED")])
+)
 def test_a_cancel_that_another_process_hears_of_first(engine: Engine, control: str, ends: str) -> None:
     """It has none of the walk in memory, and a nested stack is at work."""
     files = {"c.yaml": SLOW}
@@ -171,6 +174,7 @@ def test_nobody_waits_with_something_to_write(engine: Engine) -> None:
     assert stack_state(engine.settle(stack)) == "CREATE_COMPLETE"
 
 
+@pytest.mark.slow
 def test_a_rollback_has_its_own_time_in_another_process_too(engine: Engine) -> None:
     """The time of the update is over; that is why it is rolled back."""
     slow = thing("one", action_wait_secs={"update": 50})

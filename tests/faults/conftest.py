@@ -10,9 +10,9 @@ from uuid import uuid4
 import pytest
 
 from heatlite.core.errors import DatabaseUnavailable
-from heatlite.core.extras import MissingLibrary
+from heatlite.core.runtime.extras import MissingLibrary
 from heatlite.store.store import Store
-from tests.databases import SERVERS
+from tests.databases import EACH_SERVER, SERVERS, whole
 from tests.faults.servers import NoServer, Server
 
 EXAMPLE = str(Path(__file__).parents[1] / "example_plugin")
@@ -32,7 +32,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.fixture(params=list(SERVERS))
+@pytest.fixture(params=EACH_SERVER)
 def url(request: pytest.FixtureRequest) -> Iterator[str]:
     """A database of the test's own, with tables, on a server that others use too."""
     found = SERVERS[request.param]
@@ -41,7 +41,7 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
             url = made.enter_context(found.database(f"heatlite_faults_{uuid4().hex[:12]}"))
         except (DatabaseUnavailable, MissingLibrary) as error:
             pytest.skip(f"no {request.param} to test with ({found.variable} names one): {error}")
-        store = Store.open(url)
+        store = whole(url)
         store.upgrade()
         store.database.close()
         yield url

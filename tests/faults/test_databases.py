@@ -12,13 +12,13 @@ from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.status import state
 from heatlite.store.store import Store
+from tests.databases import EACH_SERVER, whole
 from tests.faults.conftest import LEASE, begin
 from tests.faults.judgement import come_to_rest, judge
 from tests.faults.machines import Clients, Machines
 from tests.faults.operations import OPERATIONS, ask, find, prepare
 from tests.faults.proxy import Proxy
 from tests.faults.servers import KINDS, Redis
-from tests.thorough import FULL
 
 
 @pytest.fixture
@@ -27,10 +27,10 @@ def proxy(url: str) -> Iterator[Proxy]:
         yield found
 
 
-@pytest.mark.parametrize("url", ["PostgreSQL", "MariaDB"] if FULL else ["PostgreSQL"], indirect=True)
+@pytest.mark.parametrize("url", EACH_SERVER, indirect=True)
 def test_nobody_answers_a_commit(store: Store, proxy: Proxy, files: Path) -> None:
     """The commit's outcome is unknown; nothing is done twice or left out."""
-    rounds = 4 if FULL else 1
+    rounds = 4
     with (
         closing(wiring.api(Settings(database=store.database.url, lease_seconds=600.0))) as api,
         closing(wiring.embedded(Settings(database=proxy.url, lease_seconds=LEASE))),
@@ -50,12 +50,12 @@ def test_nobody_answers_a_commit(store: Store, proxy: Proxy, files: Path) -> Non
     assert proxy.unanswered > rounds
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("kind", ["PostgreSQL", "MariaDB"])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", EACH_SERVER)
 def test_restarted_under_load(servers: ExitStack, kind: str, tmp_path: Path) -> None:
     """In good order, and by kill -9."""
     database, broker = begin(servers, KINDS[kind]), begin(servers, Redis)
-    store = Store.open(database.url)
+    store = whole(database.url)
     servers.callback(store.database.close)
     store.upgrade()
     machines = servers.enter_context(closing(Machines(tmp_path, database.url, broker.url)))

@@ -17,13 +17,12 @@ from heatlite.store.actions.table import OPEN
 from heatlite.store.records import Announcement
 from heatlite.store.store import Store
 from tests.acceptance.processes import EXAMPLE_PLUGIN, ROOT
-from tests.databases import claim_one
+from tests.databases import claim_one, on
 from tests.faults.conftest import begin
 from tests.faults.judgement import judge
 from tests.faults.machines import Clients, Machines
 from tests.faults.operations import OPERATIONS, ask
 from tests.faults.servers import KINDS, Redis, Server
-from tests.thorough import FULL
 from tests.waiting import eventually
 
 OUTAGE = 60.0
@@ -50,9 +49,9 @@ def ended(store: Store) -> int:
     return int(count)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("url", "kind"), [("PostgreSQL", "RabbitMQ"), ("MariaDB", "Redis")], indirect=["url"]
+    ("url", "kind"), [on("PostgreSQL", "RabbitMQ"), on("MariaDB", "Redis")], indirect=["url"]
 )
 def test_the_broker_is_away_for_a_while(
     servers: ExitStack, url: str, store: Store, kind: str, tmp_path: Path
@@ -81,21 +80,21 @@ def test_the_broker_is_away_for_a_while(
     judge(store, machines.files, clients.accepted, machines.orphans)
 
 
-@pytest.mark.parametrize("url", ["PostgreSQL"], indirect=True)
+@pytest.mark.parametrize("url", [on("PostgreSQL")], indirect=True)
 def test_the_api_is_killed_between_commit_and_dispatch(machines: Machines, store: Store) -> None:
     """Processes end after a few requests; gunicorn's first process starts others."""
     path = os.pathsep.join(map(str, (HOOKS, ROOT, EXAMPLE_PLUGIN)))
     api = machines.api(PYTHONPATH=path, FAULTS_DIE_AT="3")
     machines.worker()
     with Clients(api, count=2) as clients:
-        eventually(lambda: clients.unanswered >= (5 if FULL else 2), "it dies, again and again")
+        eventually(lambda: clients.unanswered >= 5, "it dies, again and again")
     judge(store, machines.files, clients.accepted, machines.orphans)
     unheard = {action_id for (action_id,) in store.database.read("SELECT id FROM action WHERE parent_id IS NULL")}
     assert unheard - set(clients.accepted), "what was committed, and nobody was told of"
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("url", ["PostgreSQL"], indirect=True)
+@pytest.mark.slow
+@pytest.mark.parametrize("url", [on("PostgreSQL")], indirect=True)
 def test_messages_that_come_twice_late_or_never(
     machines: Machines, servers: ExitStack, url: str, redis: Server, store: Store
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from heatlite.store.store import Store
 from tests.acceptance.processes import EXAMPLE_PLUGIN, ROOT, Worker
+from tests.databases import on
 from tests.faults.conftest import LEASE, begin
 from tests.faults.judgement import come_to_rest, judge
 from tests.faults.machines import Clients, Machines
@@ -21,7 +22,7 @@ from tests.waiting import eventually
 
 pytestmark = [
     pytest.mark.skipif(find_spec("celery") is None, reason="celery is not installed (extra `distributed`)"),
-    pytest.mark.parametrize("url", ["PostgreSQL"], indirect=True),
+    pytest.mark.parametrize("url", [on("PostgreSQL")], indirect=True),
 ]
 
 TYPES = Path(__file__).parent / "types"
@@ -52,7 +53,7 @@ def lost(store: Store) -> int:
     return int(count)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_frozen_under_load(machines: Machines, store: Store) -> None:
     api, workers = machines.api(), [machines.worker(), machines.worker()]
     with Clients(api, count=4) as clients:
@@ -71,7 +72,7 @@ SLOW = {"before": {"before": True}, "after": {"after": True}, "deleted": {"befor
 """Properties by which a handler waits before or after it makes its object, until its worker is frozen."""
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", SLOW)
 def test_frozen_while_a_handler_is_called(machines: Machines, store: Store, moment: str) -> None:
     """Frozen before or after it makes its object, or until after the stack is gone.

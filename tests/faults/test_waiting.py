@@ -13,6 +13,7 @@ import pytest
 
 from heatlite.store.store import Store
 from tests.acceptance.processes import EXAMPLE_PLUGIN, ROOT, Answer, Server, Worker
+from tests.databases import EACH_SERVER, whole
 from tests.faults.conftest import begin
 from tests.faults.judgement import judge
 from tests.faults.machines import Machines
@@ -21,7 +22,7 @@ from tests.waiting import eventually
 
 pytestmark = [
     pytest.mark.skipif(find_spec("celery") is None, reason="celery is not installed (extra `distributed`)"),
-    pytest.mark.full,
+    pytest.mark.slow,
 ]
 
 HOOKS = Path(__file__).parent / "hooks"
@@ -68,7 +69,7 @@ def is_frozen(worker: Worker) -> bool:
     return Path(f"/proc/{worker.process.pid}/stat").read_text().rpartition(") ")[2].startswith("T")
 
 
-@pytest.mark.parametrize("url", ["PostgreSQL", "MariaDB"], indirect=True)
+@pytest.mark.parametrize("url", EACH_SERVER, indirect=True)
 def test_a_worker_is_frozen_inside_a_transaction(servers: ExitStack, tmp_path: Path, url: str, store: Store) -> None:
     broker = begin(servers, Redis)
     machines = servers.enter_context(closing(Machines(tmp_path, url, broker.url, PATH, LEASE)))
@@ -102,7 +103,7 @@ def test_a_worker_is_frozen_inside_a_transaction(servers: ExitStack, tmp_path: P
 @pytest.mark.parametrize("kind", ["PostgreSQL", "MariaDB"])
 def test_a_database_never_answers(servers: ExitStack, kind: str, tmp_path: Path) -> None:
     database, broker = begin(servers, KINDS[kind]), begin(servers, Redis)
-    store = Store.open(database.url)
+    store = whole(database.url)
     servers.callback(store.database.close)
     store.upgrade()
     machines = servers.enter_context(closing(Machines(tmp_path, database.url, broker.url, lease=OUTAGE)))

@@ -8,6 +8,7 @@ from typing import Any
 
 from heatlite import wiring
 from heatlite.core.config import Settings
+from heatlite.core.errors import CommitUnanswered, DatabaseUnavailable
 from heatlite.engine.dispatch import ClaimFilter
 from heatlite.engine.dispatch.local import LocalDispatcher
 from heatlite.store.actions.table import LIVE
@@ -71,11 +72,25 @@ def run(
     wiring.LocalDispatcher = OfZone  # type: ignore[misc]
     server = wiring.embedded(settings)
     bomb.arm(commits, after)
-    ask(server, OPERATIONS[operation], name, name)
+    eventually(lambda: asked(server, operation, name), "the operation is accepted")
     wait(server, name)
     if told is not None and bomb.commits_left is not None:
         told.put(commits - bomb.commits_left)
     os._exit(SURVIVED)
+
+
+def asked(server: Embedded, operation: str, name: str) -> bool:
+    """Ask for the operation.
+
+    Returns False if it has to be asked for again, as on a busy server.
+    """
+    try:
+        ask(server, OPERATIONS[operation], name, name)
+    except CommitUnanswered:
+        raise
+    except DatabaseUnavailable:
+        return False
+    return True
 
 
 def wait(server: Embedded, zone: str) -> None:

@@ -7,15 +7,16 @@ from typing import Final
 from heatlite.core.errors import HeatliteError
 from heatlite.core.json import Json
 from heatlite.plugin.registry import Registry
-from heatlite.resources import BUILTIN
 from heatlite.template.checks.check import check, check_definition
 from heatlite.template.dialects import FUNCTIONS
 from heatlite.template.document import Template
-from heatlite.template.environment import Environment, merge
+from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN, resolve
+from heatlite.template.parameters.merging import merge
 from heatlite.template.source.loader import MAX_TEMPLATE_SIZE, load_mapping, load_template
+from tests.resource_types import ALL_TYPES
 
-TYPES: Final = Registry(BUILTIN)
+TYPES: Final = Registry(ALL_TYPES)
 FILES: Final = {"a.txt": "content", "b.yaml": "heat_template_version: 2018-08-31\n"}
 PSEUDO: Final = {"OS::stack_id": "id", "OS::stack_name": "name", "OS::project_id": "project"}
 

@@ -17,7 +17,6 @@ from heatlite.core.json import dump
 from heatlite.resources.heat.signals import handles
 from tests.api.conftest import Heat, template, value
 from tests.databases import sqlite
-from tests.thorough import THOROUGH
 
 RESOURCE, STACK = 64 * 1024, 256 * 1024
 SLACK: Final = 2
@@ -73,11 +72,12 @@ class Chains:
         return {"get_attr": self._random.choice(([name, "value"], [name, "value"], [name], [name, "value", 0]))}
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
-def test_no_chain_grows_beyond_the_limits(server: wiring.Embedded, seed: int) -> None:
+@pytest.mark.parametrize("stacks", [1, pytest.param(3, marks=pytest.mark.thorough)])
+def test_no_chain_grows_beyond_the_limits(server: wiring.Embedded, seed: int, stacks: int) -> None:
     heat, chains = Heat(server.app), Chains(seed)
-    for number in range(3 if THOROUGH else 1):
+    for number in range(stacks):
         path = heat.create(chains.template(), f"s{number}")
         rows = server.store.resources.of(path.rpartition("/")[2])
         sizes = [len(dump(row.properties)) + len(dump(row.metadata)) for row in rows]
@@ -90,7 +90,7 @@ def test_no_chain_grows_beyond_the_limits(server: wiring.Embedded, seed: int) ->
         assert len(answer.body) <= SLACK * STACK + 2000 * len(rows)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_no_flood_of_signals_fills_the_disk(
     server: wiring.Embedded, seed: int, monkeypatch: pytest.MonkeyPatch

@@ -16,7 +16,7 @@ SLOW = ("scanner.py", "parser.py", "composer.py", "reader.py")
 """Parts of PyYAML that are written in Python."""
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_nothing_is_opened_imported_or_run() -> None:
     """Audit events of a second run, when everything is loaded."""
     watched = subprocess.run(

@@ -9,6 +9,7 @@ from tests.fuzz.targets import TARGETS
 SEEDS = sorted((Path(__file__).parent / "seeds").glob("*/*"))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Possible nested set:FutureWarning")
 @pytest.mark.parametrize("seed", SEEDS, ids=[f"{seed.parent.name}/{seed.stem}" for seed in SEEDS])
 def test_seed(seed: Path) -> None:

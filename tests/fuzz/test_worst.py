@@ -14,6 +14,7 @@ from heatlite.template.environment import Environment
 from heatlite.template.source.loader import load_template
 from tests.fuzz.targets import FILES, PSEUDO, TYPES
 from tests.fuzz.worst import WORST
+from tests.tables import few, sampled
 
 SIZE = 64 * 1024
 """An eighth of Heat's limit, so that all tests stay fast."""
@@ -34,8 +35,8 @@ def answer(text: str) -> str:
     return problems[0].text if problems else ""
 
 
-@pytest.mark.share(8)
-@pytest.mark.parametrize("name", WORST)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sampled(WORST, 8, pytest.mark.thorough))
 def test_worst(name: str) -> None:
     text = WORST[name](SIZE)
     start = time.thread_time()
@@ -45,23 +46,30 @@ def test_worst(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [
-        ("{repeat: {for_each: {A: &a [" + "x," * 300 + "], B: *a}, template: [" + "A," * 1000 + "]}}", "too much data"),
-        (
-            "{str_replace: {template: " + "k" * 999999 + ", params: {"
-            + "".join(f"k{n}: v," for n in range(999))
-            + "}}}",
-            "too much data",
-        ),
-        ("[" + "{get_param: p}," * 9999 + "]", "too much data"),
-    ],
+    few(
+        [
+            (
+                "{repeat: {for_each: {A: &a [" + "x," * 300 + "], B: *a}, template: [" + "A," * 1000 + "]}}",
+                "too much data",
+            ),
+            (
+                "{str_replace: {template: "
+                + "k" * 999999
+                + ", params: {"
+                + "".join(f"k{n}: v," for n in range(999))
+                + "}}}",
+                "too much data",
+            ),
+            ("[" + "{get_param: p}," * 9999 + "]", "too much data"),
+        ]
+    ),
 )
 def test_what_grows_is_refused(text: str, told: str) -> None:
     head = "heat_template_version: 2021-04-16\nparameters: {p: {type: json, default: [" + "1," * 2000 + "]}}\n"
     assert told in answer(f"{head}outputs: {{o: {{value: {text}}}}}\n")
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_memory() -> None:
     used = subprocess.run(
         [sys.executable, "-m", "tests.fuzz.test_worst", *HUNGRY], cwd=ROOT, check=True, capture_output=True, text=True

@@ -11,7 +11,7 @@ from tests.fuzz.yaql_expressions import names
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_random_expressions(seed: int) -> None:
     tried = subprocess.run(

@@ -11,10 +11,12 @@ from playhouse.migrations import Runner
 from playhouse.schema_diff import diff_models
 
 from heatlite.store.admin import migrate
+from heatlite.store.admin.runner import SeriesRunner
 from heatlite.store.database.statements import Value
 from heatlite.store.errors import SchemaMismatch
 from heatlite.store.store import Store
-from heatlite.store.tables import models as every_model
+from tests.databases import every_model, whole
+from tests.example_feature.store import EXAMPLE, Report, ReportStore
 from tests.processes import fresh
 
 __all__: list[str] = ["database"]
@@ -28,7 +30,7 @@ def everywhere(test: Callable[..., None]) -> Callable[..., None]:
 
 @pytest.fixture
 def database(empty_url: str) -> Iterator[Store]:
-    store = Store.open(empty_url)
+    store = whole(empty_url)
     yield store
     store.close()
 
@@ -63,7 +65,7 @@ def test_a_newer_database_is_left_alone(database: Store, empty_url: str) -> None
 
 
 def _upgrade(url: str, results: "multiprocessing.Queue[list[str]]") -> None:
-    store = Store.open(url)
+    store = whole(url)
     results.put(store.upgrade())
     store.close()
 
@@ -79,7 +81,7 @@ def test_of_four_processes_that_start_at_once_one_upgrades(empty_url: str) -> No
     for worker in workers:
         worker.join()
     assert [worker.exitcode for worker in workers] == [0] * 4
-    store = Store.open(empty_url)
+    store = whole(empty_url)
     assert sorted(applied, key=len) == [[], [], [], names(store)]
     store.close()
     results.close()
@@ -91,7 +93,7 @@ ADOPTIONS = "0036_adoptions"
 def before(store: Store, migration: str) -> None:
     """Make the tables what they were before a migration."""
     earlier = names(store)[: names(store).index(migration)]
-    Runner(store.database.peewee, str(migrate.SCRIPTS)).up(earlier[-1])
+    Runner(store.database.peewee, str(migrate.CORE.scripts)).up(earlier[-1])
 
 
 def make_old(store: Store, applied: Collection[str]) -> None:
@@ -112,7 +114,7 @@ def test_a_database_of_0_1_0_upgrades(database: Store, empty_url: str) -> None:
     """It has the names of the scripts that became one."""
     make_old(database, migrate.REPLACED)
     change(database, "INSERT INTO account_project (root_id, project_id) VALUES ('s', 'acme')")
-    store = Store.open(empty_url)
+    store = whole(empty_url)
     assert [one.name for one in store.migrations if one.applied] == [migrate.FIRST]
     assert store.upgrade() == names(store)[1:]
     assert {one.applied for one in store.status()} == {True}
@@ -150,3 +152,50 @@ def test_messages_go_from_names_to_rows(database: Store) -> None:
     database.upgrade()
     found = database.database.read("SELECT address FROM mail ORDER BY digest")
     assert [address for (address,) in found] == ["1", "1", "4", "an action"]
+
+
+def report(store: Store) -> None:
+    """Write a row of the example feature."""
+    with store.transaction():
+        store.database.change(Report.insert(id="r", stack_id="s", text="fine", author="ann"))
+
+
+@everywhere
+def test_a_feature_of_another_package_has_tables(database: Store, empty_url: str) -> None:
+    """It comes to a database that is in use, and goes for a time."""
+    database.upgrade()
+    added = Store.open(empty_url, features=(ReportStore,))
+    assert [one.name for one in added.migrations if not one.applied] == EXAMPLE
+    assert added.upgrade() == EXAMPLE
+    assert added.upgrade() == []
+    report(added)
+    off = Store.open(empty_url)
+    assert [one.name for one in off.status() if one.name in EXAMPLE] == []
+    assert off.upgrade() == []
+    assert added.of(ReportStore).texts() == ["fine"]
+    with added.transaction():
+        added.stacks.remove(["s"])
+    assert added.of(ReportStore).texts() == []
+    off.close()
+    added.close()
+
+
+@everywhere
+def test_the_next_migration_of_a_feature_is_applied_alone(database: Store, empty_url: str) -> None:
+    database.upgrade()
+    added = Store.open(empty_url, features=(ReportStore,))
+    assert ReportStore.series is not None
+    SeriesRunner(added.database.peewee, ReportStore.series).up(EXAMPLE[0])
+    assert added.upgrade() == EXAMPLE[1:]
+    report(added)
+    added.close()
+
+
+@everywhere
+def test_a_newer_feature_leaves_the_database_to_those_without_it(database: Store, empty_url: str) -> None:
+    database.upgrade()
+    sql = "INSERT INTO schema_migration (name, applied) VALUES ('reports.9999_future', '2099-01-01 00:00:00')"
+    change(database, sql)
+    with pytest.raises(SchemaMismatch, match=r"not know reports\.9999_future.* the package of that feature"):
+        Store.open(empty_url, features=(ReportStore,))
+    Store.open(empty_url).close()

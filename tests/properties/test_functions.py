@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -97,6 +98,7 @@ def test_map_merge_lets_the_last_one_win(maps: list[dict[str, Json] | None]) -> 
     assert evaluate({"map_merge": list(maps)}) == expected
 
 
+@pytest.mark.slow
 @given(MAPS, MAPS, MAPS)
 def test_map_merge_is_associative(a: Json, b: Json, c: Json) -> None:
     left = evaluate({"map_merge": [{"map_merge": [a, b]}, c]})
@@ -190,6 +192,7 @@ CALLS: st.SearchStrategy[Json] = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(CALLS)
 def test_unknown_flows_through_whatever_is_built_on_it(call: Json) -> None:
     assert has_unknown(evaluate(call))

@@ -3,13 +3,11 @@
 from dataclasses import dataclass, field
 from itertools import count
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from heatlite.core.group_sizes import adjusted, within
 from heatlite.core.json import Json, JsonMap
-from heatlite.resources.aws.groups import seconds_of
 from heatlite.resources.heat.groups import members as law
 from heatlite.resources.heat.groups.rolling import Batch, Rolling, changed
 from tests.tables import table
@@ -170,14 +168,3 @@ def keys(value: Json) -> list[object]:
     if isinstance(value, dict):
         return [list(value), *map(keys, value.values())]
     return list(map(keys, value)) if isinstance(value, list) else []
-
-
-@table(("text", "seconds"), [("PT0S", 0), ("PT1H", 3600), ("PT1H2M3S", 3723), ("PT90S", 90)])
-def test_durations(text: str, seconds: int) -> None:
-    assert seconds_of(text) == seconds
-
-
-@table("text", ["", "PT", "1H", "P1D", "PT1S2M", "PT-1S", "PT1.5S", "PT1S\n"])
-def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(ValueError, match=r"^Only ISO 8601 duration format of the form PT#H#M#S is supported\.$"):
-        seconds_of(text)

@@ -12,15 +12,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
 
-from heatlite.core.action_payloads import StopRecord
+from heatlite.core.actions.payloads import StopRecord
 from heatlite.core.clock import Clock
 from heatlite.core.json import Json
-from heatlite.core.meter import Meter
+from heatlite.core.runtime.meter import Meter
 from heatlite.core.status import Status, Verb
 from heatlite.engine.calls.pool import Calls
 from heatlite.engine.calls.stopping import Stopping
@@ -39,7 +39,6 @@ from heatlite.template.document import Definition, Template
 from heatlite.template.environment import Environment
 from tests.memory_mailbox import MemoryMailbox
 from tests.ports import NoRegions, NoSoftware
-from tests.thorough import examples
 
 NAMES = "abcde"
 
@@ -293,8 +292,7 @@ crash = st.tuples(st.none() | st.integers(1, 8), st.none() | st.integers(1, 6))
 step = st.tuples(templates(may_fail=True), st.lists(crash, max_size=3), st.none() | st.sampled_from(NAMES))
 
 
-@pytest.mark.full
-@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.slow
 @given(st.lists(step, max_size=5), templates(may_fail=False), st.lists(crash, max_size=3))
 def test_the_next_good_update_sets_it_right(
     history: list[tuple[dict[str, Wish], list[tuple[int | None, int | None]], str | None]],
@@ -317,8 +315,7 @@ def test_the_next_good_update_sets_it_right(
 guarded = st.tuples(step, st.frozensets(st.sampled_from(NAMES)))
 
 
-@pytest.mark.full
-@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.slow
 @given(st.lists(guarded, max_size=5), templates(may_fail=False), st.lists(crash, max_size=3))
 def test_nothing_deletes_what_is_protected(
     history: list[tuple[tuple[dict[str, Wish], list[tuple[int | None, int | None]], str | None], frozenset[str]]],
@@ -345,7 +342,6 @@ def test_nothing_deletes_what_is_protected(
     world.is_what(last)
 
 
-@settings(max_examples=examples(60), deadline=None)
 @given(templates(may_fail=False))
 def test_a_second_update_with_the_same_template_plans_nothing(wishes: dict[str, Wish]) -> None:
     cloud.__init__()  # type: ignore[misc]

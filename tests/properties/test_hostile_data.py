@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from heatlite.core.json import Json
@@ -56,23 +56,19 @@ ENVIRONMENTS = sections(
     "encrypted_param_names",
 )  # fmt: skip
 
-more = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-@more
 @given(HOT | CFN)
 def test_templates(document: dict[str, Json]) -> None:
     template(json.dumps(document).encode())
 
 
-@pytest.mark.full
-@more
+@pytest.mark.slow
 @given(st.lists(ENVIRONMENTS, min_size=1, max_size=3))
 def test_environments(documents: list[dict[str, Json]]) -> None:
     environment("# next\n".join(json.dumps(document) + "\n" for document in documents).encode())
 
 
-@more
 @given(DATA)
 @example({"get_resource": {"Ref": "a"}})
 @example({"get_attr": [{"Ref": "a"}, "b"]})

@@ -28,6 +28,7 @@ def compact(value: object, sort_keys: bool = False) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=sort_keys)
 
 
+@pytest.mark.slow
 @given(SHORT)
 def test_texts_are_those_of_json(value: Any) -> None:
     assert dump(value) == compact(value)
@@ -44,6 +45,7 @@ def test_a_text_keeps_the_value(value: Any) -> None:
     assert repr(parse(dump(value))) == repr(value)
 
 
+@pytest.mark.slow
 @given(ANY, st.booleans(), st.sampled_from([None, 1]))
 def test_texts_of_others_are_read_as_json_reads_them(value: Any, ascii_only: bool, indent: int | None) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)

@@ -5,12 +5,12 @@ from hypothesis import strategies as st
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin.registry import Registry
-from heatlite.resources import BUILTIN
 from heatlite.template.environment import Environment, TypeMapping, merged_registry
 from heatlite.template.source.loader import Source
 from heatlite.template.types import Installation
+from tests.resource_types import ALL_TYPES
 
-TYPES = Registry(BUILTIN)
+TYPES = Registry(ALL_TYPES)
 NAMES = st.sampled_from(["A", "A::B", "A::B::C", "B", "OS::Heat::None", "OS::Heat::Value", "t.yaml"])
 KEYS = NAMES | st.sampled_from(["A*", "A::*", "*", "OS::Heat::*", "A::B*"])
 ENTRIES: st.SearchStrategy[JsonMap] = st.dictionaries(KEYS, NAMES | st.none(), max_size=6)

@@ -4,7 +4,6 @@ HEATLITE_SIGNAL_HISTORIES=1000 draws more of them, and others every time.
 """
 
 import json
-import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,16 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 from heatlite.core.errors import ActionImmutable, Conflict, InvalidActionState, StackNotFound
 from heatlite.core.status import ENDED_ACTIONS, Signal, Status, state
 from heatlite.store.records import ActionRecord, StackRecord
 from tests.engine.conftest import ADMIN, Engine, resource, template
-from tests.thorough import examples
+from tests.laws import FEW_EXAMPLES
 
-DRAWN = os.environ.get("HEATLITE_SIGNAL_HISTORIES")
 VERBS = ("create", "update", "delete", "check")
 
 Tree = list["str | Tree"]
@@ -141,13 +139,8 @@ def types() -> Iterator[None]:
         yield
 
 
-@pytest.mark.full
-@settings(
-    max_examples=int(DRAWN or examples(12)),
-    deadline=None,
-    derandomize=not DRAWN,
-    suppress_health_check=list(HealthCheck),
-)
+@pytest.mark.slow
+@FEW_EXAMPLES
 @given(st.sampled_from(VERBS), trees, events)
 def test_every_action_ends_exactly_once(verb: str, tree: Tree, happens: list[Event]) -> None:
     memory = Path("/dev/shm")

@@ -6,7 +6,6 @@ time.
 """
 
 import json
-import os
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import given, note
 from hypothesis import strategies as st
 from msgspec import Struct
 from msgspec.structs import replace
@@ -33,10 +32,10 @@ from heatlite.core.errors import (
 from heatlite.core.status import LockLevel, Status, Verb, state
 from heatlite.engine.state.requests import Request
 from heatlite.store.records import ResourceRecord, StackRecord
-from tests.engine.conftest import Engine, attr, examples, param, resource, template
+from tests.engine.conftest import Engine, attr, param, resource, template
 from tests.engine.test_groups import group, policy, scaling
+from tests.laws import FEW_EXAMPLES
 
-DRAWN = os.environ.get("HEATLITE_TREE_HISTORIES")
 LOW, HIGH = 1, 3
 NESTED = ("n", "n.leaf", "g", "s")
 PLACES = ("plain", "n.y", "n.leaf.x", "g", "late")
@@ -614,15 +613,9 @@ STEP = st.one_of(
 )
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @given(steps=st.lists(STEP, min_size=3, max_size=10), deleted_during=st.booleans())
-@settings(
-    max_examples=int(DRAWN or examples(12)),
-    derandomize=DRAWN is None,
-    database=None,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@FEW_EXAMPLES
 def test_a_tree_becomes_what_it_is_to_be(steps: list[Callable[[History], None]], deleted_during: bool) -> None:
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:

@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 
 from heatlite.core.errors import DatabaseUnavailable, HTTPBadRequest
-from heatlite.core.extras import MissingLibrary
+from heatlite.core.runtime.extras import MissingLibrary
+from heatlite.store.database.backend import Dialect
 from heatlite.store.database.database import Database
 from heatlite.store.store import Store
-from heatlite.store.tables import models as every_model
 from tests import brokers
-from tests.brokers import BROKERS, Broker
-from tests.databases import SERVERS, empty
+from tests.brokers import EACH_BROKER, Broker
+from tests.databases import EACH_SERVER, SERVERS, empty, whole
 
 TESTS = Path(__file__).parent.parent
 sys.path += [str(TESTS / "unit" / "store"), str(TESTS / "migration")]
 pytest.register_assert_rewrite(
-    "store_behaviour", "sealing_behaviour", "growth_behaviour", "healing_behaviour", "audit_behaviour",
-    "migration_behaviour", "software_behaviour", "limit_behaviour",
+    "store_behaviour", "sealing_behaviour", "growth_behaviour", "audit_behaviour", "migration_behaviour",
+    "software_behaviour", "limit_behaviour",
 )
 
 
@@ -38,16 +38,23 @@ def soon(schedule: Callable[[float], object]) -> float:
     raise AssertionError("the machine stood still for a minute")
 
 
-@pytest.fixture(scope="session", params=list(SERVERS))
-def server(request: pytest.FixtureRequest) -> Iterator[str]:
+_made: dict[Dialect, tuple[str, ExitStack]] = {}
+_stores: dict[str, Store] = {}
+"""Databases and stores of this process. Features take the fixtures over: without this each makes its own."""
+
+
+@pytest.fixture(scope="session", params=EACH_SERVER)
+def server(request: pytest.FixtureRequest) -> str:
     """The URL of a database that the tests may do with as they like."""
-    found = SERVERS[request.param]
-    with ExitStack() as made:
+    if request.param not in _made:
+        found, ends = SERVERS[request.param], ExitStack()
         try:
-            url = made.enter_context(found.database(f"heatlite_test_{os.getpid()}"))
+            url = ends.enter_context(found.database(f"heatlite_test_{os.getpid()}"))
         except (DatabaseUnavailable, MissingLibrary) as error:
             pytest.skip(f"no {request.param} to test with ({found.variable} names one): {error}")
-        yield url
+        request.config.add_cleanup(ends.close)
+        _made[request.param] = url, ends
+    return _made[request.param][0]
 
 
 @pytest.fixture
@@ -59,8 +66,8 @@ def empty_url(server: str) -> str:
 
 def drop_tables(url: str) -> None:
     database = Database(url)
-    for table in [model._meta.table_name for model in every_model()] + ["schema_migration"]:
-        database.peewee.execute_sql(f"DROP TABLE IF EXISTS {database.quote(table)}")
+    for table in database.tables():
+        database.peewee.execute_sql(f"DROP TABLE {database.quote(table)}")
     database.close()
 
 
@@ -72,10 +79,11 @@ def spoilt(empty_url: str) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def connected(server: str) -> Iterator[Store]:
-    store = Store.open(server, lease=600.0)  # a busy server may answer late
-    yield store
-    store.close()
+def connected(server: str) -> Store:
+    if server not in _stores:
+        store = _stores[server] = whole(server, lease=600.0)  # a busy server may answer late
+        next(ends for url, ends in _made.values() if url == server).callback(store.close)
+    return _stores[server]
 
 
 @pytest.fixture
@@ -91,7 +99,7 @@ def url(store: Store) -> str:
     return store.database.url
 
 
-@pytest.fixture(params=list(BROKERS))
+@pytest.fixture(params=EACH_BROKER)
 def broker(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """A broker, with queues that are this test's alone."""
     with ExitStack() as made:

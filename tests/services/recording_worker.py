@@ -11,6 +11,7 @@ from pathlib import Path
 from heatlite.core.config import load
 from heatlite.engine.dispatch.local import Slots
 from heatlite.engine.dispatch.program import WorkerProgram
+from heatlite.feature import installed
 from heatlite.store.records import ActionRecord
 
 
@@ -41,5 +42,5 @@ class Recording:
 
 
 if __name__ == "__main__":
-    settings = load()
+    settings = load(installed)
     WorkerProgram(settings, settings.broker or "", lambda slots: Recording(Path(sys.argv[1]), slots)).run()

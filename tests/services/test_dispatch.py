@@ -19,6 +19,7 @@ from heatlite.core.status import Kind
 from heatlite.store.records import Announcement
 from tests.acceptance.processes import environment
 from tests.brokers import Broker, NoBroker, OwnBroker, own
+from tests.databases import on
 from tests.waiting import eventually
 
 pytest.importorskip("celery", reason="celery is not installed (extra `distributed`)")
@@ -31,7 +32,7 @@ from heatlite.engine.dispatch.distributed import CeleryDispatcher
 SECONDS = 240
 """Longest wait: a broker starts slowly on a busy machine."""
 
-RABBITMQ_TAKES_ITS_TIME = pytest.mark.full
+RABBITMQ_TAKES_ITS_TIME = (pytest.mark.slow, pytest.mark.rabbitmq)
 
 
 class Recorder:
@@ -232,7 +233,7 @@ def test_who_has_stopped_takes_nothing(machines: Machines) -> None:
     assert worker.taken == ["a"]
 
 
-@pytest.fixture(params=["Redis", pytest.param("RabbitMQ", marks=RABBITMQ_TAKES_ITS_TIME)])
+@pytest.fixture(params=[on("Redis"), pytest.param("RabbitMQ", marks=RABBITMQ_TAKES_ITS_TIME)])
 def own_broker(request: pytest.FixtureRequest) -> Iterator[OwnBroker]:
     """A broker that the test stops and starts."""
     try:
@@ -278,7 +279,7 @@ def test_a_broker_that_is_away_at_first_and_later(
     assert not [one.name for one in threading.enumerate() if one.name == "hints"]
 
 
-@pytest.mark.parametrize("own_broker", ["Redis"], indirect=True)
+@pytest.mark.parametrize("own_broker", [on("Redis")], indirect=True)
 def test_a_failed_acknowledgement_does_not_keep_a_worker_from_reconnecting(own_broker: OwnBroker) -> None:
     """Celery closes a lost connection; an error of kombu would end the worker then."""
     own_broker.start()
@@ -350,7 +351,7 @@ def test_a_url_that_makes_no_sense_is_refused_without_its_password() -> None:
     assert "secret" not in error.value.message
 
 
-@pytest.mark.parametrize("broker", ["RabbitMQ"], indirect=True)
+@pytest.mark.parametrize("broker", [on("RabbitMQ")], indirect=True)
 def test_a_broker_that_lets_nobody_in_is_asked_again_and_told_of_once(
     broker: Broker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

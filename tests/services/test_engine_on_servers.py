@@ -17,7 +17,8 @@ from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import ActionImmutable, Conflict, DatabaseUnavailable, InvalidActionState
-from heatlite.core.status import LockLevel, Signal, state
+from heatlite.core.status import Signal, state
+from heatlite.core.wire.locks import LockOptions
 from heatlite.engine.state.requests import Request, Timing
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
@@ -112,7 +113,7 @@ def test_the_main_job(engine: Embedded) -> None:
     after = {row.name: row.physical_id for row in engine.store.resources.of(stack.id)}
     assert {name for name in after if after[name] != before[name]} == {"r3"}
 
-    engine.components.maintenance.lock(CALLER, stack, LockLevel.ALL, "work", None)
+    engine.components.maintenance.lock(CALLER, stack, LockOptions(reason="work"))
     assert reached(engine, stack) == "LOCK_COMPLETE"
     locked = engine.store.stacks.get(stack.id)
     assert locked is not None

@@ -19,7 +19,6 @@ def engine(url: str) -> Iterator[wiring.Embedded]:
     engine.close()
 
 
-@pytest.mark.share(2, whole=2)
 def test_nothing_hidden_lies_in_a_table(engine: wiring.Embedded) -> None:
     heat = Heat(engine.app)
     path = History(heat).live()

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from store_behaviour import a_resource, a_stack, an_action, an_event, insert, put, put_after
 
 from heatlite import wiring
-from heatlite.core.action_payloads import ActionInputs
+from heatlite.core.actions.payloads import ActionInputs
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
-from heatlite.core.meter import Meter
+from heatlite.core.runtime.meter import Meter
 from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.engine.execution.termination import Termination
 from heatlite.engine.state.requests import Request

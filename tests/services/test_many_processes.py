@@ -20,7 +20,7 @@ from heatlite.store.records import ActionRecord, Announcement
 from heatlite.store.store import Store
 from tests.acceptance.processes import EXAMPLE_PLUGIN, ROOT, START_SECONDS, CommandLine, Process, Server, Worker
 from tests.brokers import Broker
-from tests.thorough import FULL
+from tests.databases import EACH_SERVER, on
 from tests.waiting import eventually
 
 TYPES = os.pathsep.join(map(str, (ROOT / "tests" / "faults" / "types", ROOT, EXAMPLE_PLUGIN)))
@@ -74,16 +74,14 @@ def machines(tmp_path: Path, url: str, broker: Broker) -> Iterator[Machines]:
     made.kill()
 
 
-def places(*pairs: tuple[str, str]) -> pytest.MarkDecorator:
+def places(*pairs: Any) -> pytest.MarkDecorator:
     """The databases and brokers that a test runs on."""
     return pytest.mark.parametrize(("server", "broker"), pairs, indirect=True)
 
 
-ANYWHERE = places(("PostgreSQL", "RabbitMQ"), *((("MariaDB", "Redis"),) if FULL else ()))
+ANYWHERE = places(on("PostgreSQL", "RabbitMQ"), on("MariaDB", "Redis"))
 ALL_STACKS = places(
-    ("PostgreSQL", "RabbitMQ"),
-    ("MariaDB", "Redis"),
-    *((("PostgreSQL", "Redis"), ("MariaDB", "RabbitMQ")) if FULL else ()),
+    on("PostgreSQL", "RabbitMQ"), on("MariaDB", "Redis"), on("PostgreSQL", "Redis"), on("MariaDB", "RabbitMQ")
 )
 
 
@@ -248,7 +246,7 @@ def test_metrics_of_processes_that_share_a_port_are_refused(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(find_spec("celery") is None, reason="celery is not installed (extra `distributed`)")
-@pytest.mark.parametrize("server", ["PostgreSQL", "MariaDB"] if FULL else ["MariaDB"], indirect=True)
+@pytest.mark.parametrize("server", EACH_SERVER, indirect=True)
 def test_without_a_broker_everything_is_done_nevertheless(tmp_path: Path, url: str) -> None:
     machines = Machines(tmp_path, Settings(url, broker=f"redis://127.0.0.1:{free_port()}/0"))
     try:
@@ -262,7 +260,6 @@ def test_without_a_broker_everything_is_done_nevertheless(tmp_path: Path, url: s
         machines.kill()
 
 
-@pytest.mark.share(2)
 @pytest.mark.parametrize("command", ["api", "worker"])
 def test_what_is_missing_is_said(tmp_path: Path, command: str) -> None:
     heatlite = CommandLine(tmp_path)

@@ -13,6 +13,8 @@ from heatlite.store.database.backend import Dialect
 from heatlite.store.database.database import Database
 from tests.databases import SERVERS
 
+pytestmark = pytest.mark.mariadb
+
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:

@@ -15,8 +15,7 @@ from heatlite.store.database.backend import Dialect
 from heatlite.store.database.database import Database
 from heatlite.store.errors import SchemaMismatch
 from heatlite.store.store import Store
-from heatlite.store.tables import models as every_model
-from tests.databases import dump
+from tests.databases import dump, every_model, on
 
 HEALING = "0020_healing"
 """The first migration after 0.1.0."""
@@ -24,8 +23,8 @@ EXACT_TEXT = "0034_exact_text"
 EXACT = {"utf8mb4_nopad_bin"}
 PADDED = "utf8mb4_bin"
 
-only_on_postgresql = pytest.mark.parametrize("server", [Dialect.POSTGRESQL], indirect=True)
-only_on_mariadb = pytest.mark.parametrize("server", [Dialect.MARIADB], indirect=True)
+only_on_postgresql = pytest.mark.parametrize("server", [on(Dialect.POSTGRESQL)], indirect=True)
+only_on_mariadb = pytest.mark.parametrize("server", [on(Dialect.MARIADB)], indirect=True)
 
 
 def collations(store: Store) -> dict[str, set[str]]:

@@ -18,6 +18,8 @@ from heatlite.store.database.postgresql.connection import PREPARED, USES
 from heatlite.store.errors import Duplicate
 from tests.services.pairs import ADD, relayed, rows
 
+pytestmark = pytest.mark.postgresql
+
 
 @pytest.fixture
 def relay() -> Iterator[Relay]:

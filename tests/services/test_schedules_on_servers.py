@@ -14,7 +14,7 @@ from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import Conflict, DatabaseUnavailable
-from heatlite.core.meter import Meter
+from heatlite.core.runtime.meter import Meter
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Signal
 from heatlite.engine.state.requests import Request, Timing
 from heatlite.store.database.backend import Dialect
@@ -83,7 +83,7 @@ def test_one_engine_lets_a_scheduled_action_in(engines: list[Embedded], meter: C
     def sweep(number: int) -> None:
         engine = engines[number % 2]
         while time.time() < when + 0.5:
-            engine.components.schedule.sweep()
+            engine.components.scheduled_actions.sweep()
         engine.store.close()
 
     with ThreadPoolExecutor(4) as pool:

@@ -9,10 +9,11 @@ import pytest
 from tests.acceptance.processes import Process, Server, Worker, environment
 from tests.acceptance.test_deploy import COMPOSE
 from tests.brokers import Broker
+from tests.databases import on
 
 
-@pytest.mark.parametrize("server", ["PostgreSQL"], indirect=True)
-@pytest.mark.parametrize("broker", ["RabbitMQ"], indirect=True)
+@pytest.mark.parametrize("server", [on("PostgreSQL")], indirect=True)
+@pytest.mark.parametrize("broker", [on("RabbitMQ")], indirect=True)
 def test_the_start_commands_run(tmp_path: Path, url: str, broker: Broker) -> None:
     given = {name: value for name, value in COMPOSE["x-heatlite"]["environment"].items() if "{" not in value}
     given |= {"HEATLITE_BROKER": broker.url, "HEATLITE_QUEUE_PREFIX": broker.prefix, "HEATLITE_DATABASE": url}

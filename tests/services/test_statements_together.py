@@ -12,13 +12,14 @@ from heatlite.store.database.backend import Dialect
 from heatlite.store.database.database import Database
 from heatlite.store.database.mariadb.connection import TOGETHER
 from heatlite.store.errors import Duplicate
+from tests.databases import EACH_SERVER
 from tests.services.pairs import ADD, relayed, rows
 
 OWN_NUMBER = {Dialect.POSTGRESQL: "SELECT pg_backend_pid()", Dialect.MARIADB: "SELECT CONNECTION_ID()"}
 END = {Dialect.POSTGRESQL: "SELECT pg_terminate_backend(?, 10000)", Dialect.MARIADB: "KILL ?"}
 
 
-@pytest.fixture(params=[Dialect.POSTGRESQL, Dialect.MARIADB])
+@pytest.fixture(params=EACH_SERVER)
 def relay(request: pytest.FixtureRequest) -> Iterator[Relay]:
     with relayed(request.param) as relay:
         yield relay

@@ -13,7 +13,7 @@ from heatlite.core.status import ActionStatus
 from heatlite.store.store import Store
 from tests.acceptance.processes import EXAMPLE_PLUGIN, ROOT, START_SECONDS, CeleryWorker, Server
 from tests.brokers import Broker
-from tests.thorough import FULL
+from tests.databases import on
 from tests.waiting import eventually
 
 pytest.importorskip("celery", reason="celery is not installed (extra `distributed`)")
@@ -28,7 +28,7 @@ WAITING = {
     "resources": {"a": {"type": "OS::Heat::TestResource", "properties": {"wait_secs": 600}}},
 }
 
-PLACES = [("PostgreSQL", "RabbitMQ"), *([("MariaDB", "Redis")] if FULL else [])]
+PLACES = [on("PostgreSQL", "RabbitMQ"), on("MariaDB", "Redis")]
 pytestmark = pytest.mark.parametrize(("server", "broker"), PLACES, indirect=True)
 
 

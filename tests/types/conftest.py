@@ -11,6 +11,7 @@ import pytest
 from heatlite.core.ids import new_id
 from heatlite.core.json import Json, JsonMap
 from heatlite.engine.operations.software_configs import Software
+from heatlite.features.simulator.feature import SimulatorSettings
 from heatlite.features.simulator.simulation import ADMIN, FAULT, View
 from heatlite.plugin import CloudResource, Facts, Resource, Schema, Services
 from heatlite.store.records import StackRecord
@@ -92,7 +93,7 @@ class Cloudy(Engine):
         if scenario:
             file = folder / "simulation.yaml"
             file.write_text(json.dumps(scenario))
-            settings["simulation"] = str(file)
+            settings["of_features"] = (SimulatorSettings(simulation=str(file)),)
         super().__init__(folder, cloud="simulated", **settings)
         self.view().simulation.verbs["network.security_groups"](self.view())  # now there is the project's default group
 
@@ -161,3 +162,12 @@ def troubled(place: Path) -> Iterator[Callable[..., Cloudy]]:  # noqa: F811 - th
     yield begin
     for engine in engines:
         engine.close()
+
+
+@pytest.fixture(scope="module")
+def recordings() -> Iterator[dict[str, Any]]:
+    """The engines of a module by the file of their cases (`recordings.Recording`)."""
+    found: dict[str, Any] = {}
+    yield found
+    for one in found.values():
+        one.ends.close()

@@ -1,7 +1,7 @@
 """Recorded HTTP of real services, and its replay.
 
-A recording has the exchanges of each case of `recorded/<file>.yaml`. Random names stand there as `s-a`.
-`tests/clients/test_recording.py` makes it.
+A recording `recorded/http/<file>.json` has the exchanges of each case of `recorded/<file>.yaml`. Random names
+stand there as `s-a`. `tests/clients/test_recording.py` makes it.
 """
 
 import json
@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-HTTP = Path(__file__).parent / "recorded" / "http"
+TESTS = Path(__file__).parents[1]
 RANDOM = re.compile(r"\bs-a-[a-z0-9]{12}\b")
 
 
@@ -18,8 +18,14 @@ def recorded(file: str) -> dict[str, Any]:
 
     Each has names for ids of objects from before, and its exchanges.
     """
-    path = HTTP / f"{file}.json"
+    path = recording(file)
     return json.loads(path.read_text()) if path.exists() else {}
+
+
+def recording(file: str) -> Path:
+    """Return the place of a recording, beside its cases."""
+    (cases,) = [*TESTS.glob(f"types/recorded/{file}.yaml"), *TESTS.glob(f"features/*/types/recorded/{file}.yaml")]
+    return cases.parent / "http" / f"{file}.json"
 
 
 class Replay:

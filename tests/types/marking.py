@@ -15,21 +15,25 @@ from heatlite.core.status import Status, Verb, state
 from heatlite.engine.operations.signals import IgnoredSignal
 from heatlite.plugin import StackResource
 from heatlite.plugin.registry import Registry
-from heatlite.resources import BUILTIN
 from heatlite.resources.heat.signals.conditions import Condition
 from heatlite.resources.heat.software.deployments import SoftwareDeploymentResource
 from heatlite.store.records import ResourceRecord, StackRecord
+from heatlite.template.environment import names_template
 from heatlite.template.source.loader import load_mapping
 from tests.engine.conftest import Engine
+from tests.resource_types import ALL_TYPES
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = ROOT / "tests" / "types" / "examples"
+FOLDERS = (ROOT / "tests" / "types", *sorted((ROOT / "tests" / "features").glob("*/types")))
+"""Tests of the types of the core, and of each feature."""
+EXAMPLES = sorted(path for folder in FOLDERS for path in folder.glob("examples/*.yaml"))
 RECORDED: Mapping[str, Any] = {
     path.stem: yaml.load(path.read_text(), yaml.CSafeLoader)
-    for path in sorted(Path(__file__).with_name("recorded").glob("*.yaml"))
+    for folder in FOLDERS
+    for path in sorted(folder.glob("recorded/*.yaml"))
 }
 """Requests to services that the simulated cloud lacks, by service."""
-TYPES = Registry(BUILTIN)
+TYPES = Registry(ALL_TYPES)
 
 
 @cache
@@ -39,10 +43,18 @@ def read(file: str) -> Mapping[str, Any]:
 
 
 def templates() -> list[str]:
-    """The templates with examples, and those of the documentation."""
-    files = [*EXAMPLES.glob("*.yaml"), *(ROOT / "templates").rglob("*.yaml")]
+    """Return the examples and the templates of the documentation.
+
+    All their types are installed.
+    """
+    files = [*EXAMPLES, *(ROOT / "templates").rglob("*.yaml")]
     names = sorted(str(file.relative_to(ROOT)) for file in files)
-    return [name for name in names if "heat_template_version" in read(name)]
+    known = {*TYPES.names()}
+    return [
+        name
+        for name in names
+        if "heat_template_version" in read(name) and all(one in known or names_template(one) for one in types_of(name))
+    ]
 
 
 def types_of(file: str) -> set[str]:

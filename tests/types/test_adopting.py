@@ -11,7 +11,10 @@ from msgspec.structs import replace
 from heatlite.core.status import Status
 from heatlite.engine.state.requests import Request
 from heatlite.engine.state.stack_document import read_record
+from heatlite.features.simulator.feature import SimulatorSettings
 from tests.engine.conftest import ref, resource, template
+from tests.resource_types import needs
+from tests.tables import few
 from tests.types.conftest import Cloudy
 
 CONFIG = "60fd0abf-9cb9-4190-a0ae-f250507ab583"
@@ -36,7 +39,8 @@ def adopted(cloudy: Cloudy, resources: dict[str, Any], entries: dict[str, Any]) 
     return stack
 
 
-@pytest.mark.parametrize("prefix", ["", "AWS::CloudFormation"])
+@pytest.mark.slow
+@pytest.mark.parametrize("prefix", few(["", "AWS::CloudFormation"]))
 def test_a_handle_keeps_its_signals(cloudy: Cloudy, prefix: str) -> None:
     kinds = [f"{prefix or 'OS::Heat'}::{kind}" for kind in ("WaitConditionHandle", "WaitCondition")]
     keys = ("Handle", "Timeout") if prefix else ("handle", "timeout")
@@ -73,6 +77,8 @@ def heats_handle(cloudy: Cloudy, *names: str) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
+@needs("OS::Heat::SwiftSignal")
 def test_swift_signals_share_the_container_of_the_heat(cloudy: Cloudy) -> None:
     urls = heats_handle(cloudy, "handle", "other")
     resources = {
@@ -101,7 +107,8 @@ def test_swift_signals_share_the_container_of_the_heat(cloudy: Cloudy) -> None:
     assert cloudy.count("object_store.container") == 0
 
 
-@pytest.mark.parametrize("data", [{}, {"endpoint": "x"}, {"endpoint": 1}, {"endpoint": "http://s/v1/a/c/o"}])
+@needs("OS::Heat::SwiftSignalHandle")
+@pytest.mark.parametrize("data", few([{}, {"endpoint": "x"}, {"endpoint": 1}, {"endpoint": "http://s/v1/a/c/o"}]))
 def test_a_handle_without_the_url_of_its_signals_is_not_adopted(cloudy: Cloudy, data: Any) -> None:
     record = {
         "template": template(handle=resource("OS::Heat::SwiftSignalHandle")),
@@ -111,6 +118,7 @@ def test_a_handle_without_the_url_of_its_signals_is_not_adopted(cloudy: Cloudy, 
     assert (stack.status, "the URL for its signals" in stack.status_reason) == (Status.FAILED, True), cloudy.why(stack)
 
 
+@pytest.mark.slow
 def test_software_keeps_its_ids_and_answers(cloudy: Cloudy) -> None:
     resources = {
         "config": resource("OS::Heat::SoftwareConfig", config="echo", outputs=[{"name": "answer"}]),
@@ -134,7 +142,8 @@ def test_software_keeps_its_ids_and_answers(cloudy: Cloudy) -> None:
     assert cloudy.store.software_configs.get("demo", CONFIG) is None
 
 
-@pytest.mark.parametrize("by_heat", [True, False])
+@pytest.mark.slow
+@pytest.mark.parametrize("by_heat", few([True, False]))
 def test_a_server_deletes_the_ports_that_the_heat_made(cloudy: Cloudy, by_heat: bool) -> None:
     view = cloudy.view()
     network: Any = view.call("network.create_network", name="n")
@@ -156,6 +165,8 @@ def test_a_server_deletes_the_ports_that_the_heat_made(cloudy: Cloudy, by_heat: 
     assert cloudy.count("network.port") == (0 if by_heat else 1)
 
 
+@pytest.mark.slow
+@needs("AWS::EC2::EIP")
 def test_types_find_what_they_delete(cloudy: Cloudy) -> None:
     """Their records in a Heat have the name or the address only."""
     view = cloudy.view()
@@ -173,12 +184,13 @@ def test_types_find_what_they_delete(cloudy: Cloudy) -> None:
     assert (cloudy.count("compute.keypair"), cloudy.count("network.ip")) == (0, 0)
 
 
+@pytest.mark.slow
 def test_an_adoption_goes_on_after_a_restart(cloudy: Cloudy, place: Path) -> None:
     def restart(faults: list[dict[str, str]]) -> None:
         cloudy.close()
         file = place / "simulation.yaml"
         file.write_text(json.dumps({"faults": faults}))
-        cloudy.settings = replace(cloudy.settings, simulation=str(file))
+        cloudy.settings = replace(cloudy.settings, of_features=(SimulatorSettings(simulation=str(file)),))
         cloudy.open()
 
     stack = cloudy.made({"key": resource("OS::Nova::KeyPair", name="k", public_key="ssh-ed25519 AAAA")})
@@ -196,6 +208,8 @@ def test_an_adoption_goes_on_after_a_restart(cloudy: Cloudy, place: Path) -> Non
     assert cloudy.count("compute.keypair") == 0
 
 
+@pytest.mark.slow
+@needs("AWS::EC2::EIP")
 def test_an_update_repeats_an_adoption_that_failed(troubled: Callable[..., Cloudy]) -> None:
     """It replaces no object, and changes it afterwards."""
     verbs = ("network.ips", "compute.server_interfaces")
@@ -250,6 +264,7 @@ def test_an_adoption_that_is_repeated_has_lost_no_signal(cloudy: Cloudy) -> None
     assert "signals" not in handle.data
 
 
+@pytest.mark.slow
 def test_an_adoption_that_is_repeated_has_lost_no_answer(place: Path) -> None:
     """It has failed because of a limit."""
     resources = {
@@ -274,7 +289,8 @@ def test_an_adoption_that_is_repeated_has_lost_no_answer(place: Path) -> None:
     cloudy.close()
 
 
-@pytest.mark.parametrize("is_there", [True, False])
+@needs("AWS::EC2::EIP")
+@pytest.mark.parametrize("is_there", few([True, False]))
 def test_a_deletion_deletes_what_was_not_adopted_completely(troubled: Callable[..., Cloudy], is_there: bool) -> None:
     verbs = ("network.ips", "compute.get_keypair")
     cloudy = troubled(faults=[{"verb": verb, "raises": "refused", "number": 1} for verb in verbs])
@@ -295,6 +311,7 @@ def test_a_deletion_deletes_what_was_not_adopted_completely(troubled: Callable[.
     assert (cloudy.count("network.ip"), cloudy.count("compute.keypair")) == (0, 0)
 
 
+@pytest.mark.slow
 def test_a_group_keeps_the_size_that_a_policy_gave_it(cloudy: Cloudy) -> None:
     member = {"type": "OS::Heat::RandomString"}
     group = resource("OS::Heat::AutoScalingGroup", min_size=1, max_size=5, desired_capacity=1, resource=member)
@@ -306,6 +323,7 @@ def test_a_group_keeps_the_size_that_a_policy_gave_it(cloudy: Cloudy) -> None:
     assert {row.name for row in cloudy.rows(nested)} == {"a", "b"}
 
 
+@pytest.mark.slow
 def test_a_replaced_server_gives_its_port_to_the_next(cloudy: Cloudy) -> None:
     resources = {
         "net": resource("OS::Neutron::Net"),

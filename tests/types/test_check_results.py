@@ -14,18 +14,17 @@ from heatlite.plugin import CloudResource
 from heatlite.plugin.coercion import Kind
 from heatlite.plugin.registry import Registry
 from heatlite.plugin.schema import Field, Schema
-from heatlite.resources import BUILTIN
-from heatlite.resources.gone import GONE
 from heatlite.resources.heat.testing import TestResource
+from tests.resource_types import ALL_TYPES, gone
 from tests.tables import table
 
 Build = Callable[..., Any]
 Answer = Callable[[str], Json]
 
-TYPES = Registry(BUILTIN)
+TYPES = Registry(ALL_TYPES)
 CHECKED = [
     name
-    for name in sorted(BUILTIN.keys() - GONE.keys())
+    for name in sorted(ALL_TYPES.keys() - gone())
     if TYPES.get(name).has("check") and issubclass(TYPES.get(name), CloudResource)
 ]
 OBJECT = "11111111-1111-4111-8111-111111111111"
@@ -100,13 +99,13 @@ UNKNOWN: dict[str, Answer | None] = {
     "no object": lambda _: "what?",
 }
 
-UNASKED = {"OS::Heat::SwiftSignal", "OS::Mistral::ExternalResource", "OS::Zaqar::SignedQueueURL"}
+UNASKED = {"OS::Heat::SwiftSignal", "OS::Mistral::ExternalResource", "OS::Zaqar::SignedQueueURL"} & ALL_TYPES.keys()
 """Types whose check has nothing to ask a cloud: they are healthy."""
-OF_A_WHOLE = {"AWS::EC2::VPCGatewayAttachment"}
+OF_A_WHOLE = {"AWS::EC2::VPCGatewayAttachment"} & ALL_TYPES.keys()
 """Types that name the object that another one is attached to: where that is absent, nothing is known of the rest."""
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @table("what", UNKNOWN)
 def test_an_answer_that_says_nothing_about_the_object(build: Build, what: str) -> None:
     expected = {name: "healthy" if name in UNASKED else "unknown" for name in CHECKED}

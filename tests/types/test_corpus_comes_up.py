@@ -7,6 +7,8 @@ import pytest
 
 from heatlite.core.json import JsonMap
 from heatlite.store.records import StackRecord
+from tests.resource_types import needs
+from tests.tables import few
 from tests.types.conftest import Cloudy
 
 
@@ -31,18 +33,25 @@ LATER: JsonMap = {"parameter_defaults": {"expiration": "2100-01-01T00:00:00"}}
 """Their own is long ago."""
 
 
-@pytest.mark.parametrize("name", ["secret", "order", "container_generic"])
+@pytest.mark.slow
+@needs("OS::Barbican::Secret")
+@pytest.mark.corpus
+@pytest.mark.parametrize("name", few(["secret", "order", "container_generic"]))
 def test_barbican(cloudy: Cloudy, corpus: Path, name: str) -> None:
     beside = ("./secret.yaml",) if name == "container_generic" else ()
     up(cloudy, corpus / "barbican" / f"{name}.yaml", LATER, beside)
 
 
+@needs("OS::Designate::Zone")
+@pytest.mark.corpus
 def test_designate(cloudy: Cloudy, corpus: Path) -> None:
     """Their domains are of the first version of the service; ours are zones."""
     registry: JsonMap = {"OS::Designate::Domain": "OS::Designate::Zone"}
     up(cloudy, corpus / "designate" / "desginate_domain.yaml", {"resource_registry": registry})
 
 
+@pytest.mark.slow
+@pytest.mark.corpus
 def test_autoscaling_behind_a_load_balancer(cloudy: Cloudy, corpus: Path) -> None:
     call = cloudy.view().call
     net = cast(JsonMap, call("network.create_network", name="private"))["id"]

@@ -9,6 +9,7 @@ import pytest
 from heatlite.clients.cloud import CloudConflict
 from heatlite.plugin import CloudResource
 from tests.engine.conftest import place  # noqa: F401 - a fixture
+from tests.tables import sampled
 from tests.types.conftest import Cloudy
 from tests.types.marking import TYPES, read, templates
 from tests.types.replacing import Ways, changes, is_possible, used
@@ -43,8 +44,8 @@ def refusing(cloudy: Cloudy, kind: str, physical_id: str | None) -> Iterator[Non
     simulation.verbs = before
 
 
-@pytest.mark.share(80, whole=6)
-@pytest.mark.parametrize(("file", "name", "changed"), CASES)
+@pytest.mark.slow
+@pytest.mark.parametrize(("file", "name", "changed"), sampled(CASES, 8, pytest.mark.thorough))
 def test_a_failed_replacement_has_a_way_out(stands: Stands, file: str, name: str, changed: Any) -> None:  # noqa: F811
     with stands(file) as one:
         ways = Ways(one.marks, read(file), changed, one.census)

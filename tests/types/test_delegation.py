@@ -8,11 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from heatlite import wiring
-from heatlite.clients.cloud import Cloud, CloudUnavailable
+from heatlite.clients.cloud import Cloud, CloudError, CloudUnavailable
 from heatlite.clients.clouds import Clouds
 from heatlite.core.clock import Clock
 from heatlite.core.context import Context
-from heatlite.core.errors import CommitUnanswered, StackExists, StackValidationFailed
+from heatlite.core.errors import CommitUnanswered, NoCredential, StackExists, StackValidationFailed
 from heatlite.core.json import JsonMap
 from heatlite.features.simulator.cloud import SimulatedCloud
 from heatlite.store.database.database import Database
@@ -20,7 +20,8 @@ from heatlite.store.stacks.stack_query import StackQuery
 from tests.engine.conftest import MEMBER, resource, template
 from tests.types.conftest import Cloudy
 
-CALLER = replace(MEMBER, user_id="u1", secrets={"token": "theirs"})
+CALLER = replace(MEMBER, user_id="u1", secrets={"token": "theirs"}, options={"quota_check": "off"})
+"""Without a quota check, which reads as the caller."""
 
 
 class Notary:
@@ -61,8 +62,8 @@ def notary(monkeypatch: pytest.MonkeyPatch) -> list[Notary]:
     notaries = []
 
     class WithDelegation(SimulatedCloud):
-        def clouds(self, clock: Clock, credential_of: Callable[[str], JsonMap | None]) -> Clouds:
-            clouds = super().clouds(clock, credential_of)
+        def clouds(self, clock: Clock, credential_of: Callable[[str], JsonMap | None], *finders: object) -> Clouds:
+            clouds = super().clouds(clock, credential_of, *finders)
             notaries.append(Notary(clouds))
             return Clouds("simulated", clock.now, lambda project: clouds.of(project).cloud, notaries[-1], credential_of)
 
@@ -81,6 +82,7 @@ def engine(notary: list[Notary], tmp_path: Path) -> Iterator[Cloudy]:
 NET = resource("OS::Neutron::Net")
 
 
+@pytest.mark.slow
 def test_a_stack_acts_by_its_owners_credential(engine: Cloudy, notary: list[Notary]) -> None:
     (one,) = notary
     stack = engine.made({"net": NET})
@@ -95,6 +97,7 @@ def test_a_stack_acts_by_its_owners_credential(engine: Cloudy, notary: list[Nota
     assert engine.store.credentials.of(stack.id) is None
 
 
+@pytest.mark.slow
 def test_nested_stacks_act_by_their_roots(engine: Cloudy, notary: list[Notary]) -> None:
     group = resource("OS::Heat::ResourceGroup", count=2, resource_def=NET)
     stack = engine.made({"group": group})
@@ -166,3 +169,28 @@ def test_who_comes_without_a_token_acts_by_the_operators_right(engine: Cloudy, n
     stack = engine.made({"net": NET})
     engine.delete(stack)
     assert (notary[0].given, notary[0].opened) == (0, [])
+
+
+def test_the_rights_of_a_stack_are_confirmed_by_its_credential(
+    engine: Cloudy, notary: list[Notary], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack = engine.made({"net": NET})
+    clouds = engine.components.engine_services.services.clouds
+    own = engine.store.credentials.of(stack.id)
+    clouds.confirm(CALLER, own, stack.name)
+
+    def refuses(error: CloudError) -> None:
+        def by_credential(_project: str, _credential: JsonMap) -> Cloud:
+            raise error
+
+        monkeypatch.setattr(notary[0], "by_credential", by_credential)
+
+    refuses(CloudUnavailable("identity.token", "nobody answers"))
+    with pytest.raises(CloudUnavailable):
+        clouds.confirm(CALLER, own, stack.name)
+    refuses(CloudError("identity.token", "the trustor has lost a role", 401))
+    with pytest.raises(NoCredential, match="whether mia may still do this"):
+        clouds.confirm(CALLER, own, stack.name)
+    monkeypatch.undo()
+    with pytest.raises(NoCredential):
+        clouds.confirm(CALLER, None, stack.name)

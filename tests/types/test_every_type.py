@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from heatlite.core.json import JsonMap
@@ -16,17 +16,17 @@ from heatlite.plugin import Schema
 from heatlite.plugin.coercion import Kind
 from heatlite.plugin.registry import Registry
 from heatlite.plugin.schema import Field
-from heatlite.resources import BUILTIN
 from heatlite.template.checks.check import check
 from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN
-from tests.tables import table
-from tests.thorough import examples
+from tests.laws import FEW_EXAMPLES
+from tests.resource_types import ALL_TYPES
+from tests.tables import sampled, table
 
 EXAMPLE = Path(__file__).parents[1] / "example_plugin"
-NAMES = [*sorted(BUILTIN), "Example::Local::File"]
-TYPES = Registry(BUILTIN)
-HIDDEN = {name for name in BUILTIN if TYPES.get(name).support_status.status == "HIDDEN"}
+NAMES = [*sorted(ALL_TYPES), "Example::Local::File"]
+TYPES = Registry(ALL_TYPES)
+HIDDEN = {name for name in ALL_TYPES if TYPES.get(name).support_status.status == "HIDDEN"}
 SHOWN = [name for name in NAMES if name not in HIDDEN]
 """Types that the resource-type routes show."""
 
@@ -34,7 +34,7 @@ SHOWN = [name for name in NAMES if name not in HIDDEN]
 @pytest.fixture(scope="module")
 def registry() -> Iterator[Registry]:
     sys.path.insert(0, str(EXAMPLE))
-    yield Registry(BUILTIN)
+    yield Registry(ALL_TYPES)
     sys.path.remove(str(EXAMPLE))
     sys.modules.pop("example_heatlite_plugin", None)
 
@@ -93,7 +93,7 @@ def test_skeletons_mirror_the_type(registry: Registry, name: str) -> None:
     assert set(section(hot, "outputs")) == set(section(cfn, "Outputs")) == outputs
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @table("language", ["hot", "cfn"])
 @table("name", SHOWN)
 def test_a_skeleton_is_a_valid_template(registry: Registry, name: str, language: str) -> None:
@@ -149,9 +149,8 @@ def values_for(schema: type[Schema]) -> st.SearchStrategy[dict[str, object]]:
     return st.fixed_dictionaries(required, optional=optional)
 
 
-@pytest.mark.share(8)
-@pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.parametrize("name", sampled(NAMES, 8, pytest.mark.thorough))
+@FEW_EXAMPLES
 @given(data=st.data())
 def test_coercion_is_idempotent_and_equal_to_itself(registry: Registry, name: str, data: st.DataObject) -> None:
     schema = registry.get(name).schema

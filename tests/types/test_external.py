@@ -15,7 +15,8 @@ from heatlite.engine.types.type_calls import TypeFailed
 from heatlite.plugin import CloudResource, StackResource
 from heatlite.store.records import ResourceRecord
 from tests.engine.conftest import ref, resource, template
-from tests.tables import table
+from tests.resource_types import needs
+from tests.tables import few, sampled, table
 from tests.types.conftest import Cloudy
 from tests.types.marking import TYPES, templates
 from tests.types.standing import Standing
@@ -32,8 +33,8 @@ def is_part(row: ResourceRecord) -> bool:
     return row.type in NEEDS_MORE or issubclass(kind, CloudResource) and kind.within != ""
 
 
-@pytest.mark.share(22, whole=2)
-@pytest.mark.parametrize("file", templates())
+@pytest.mark.slow
+@pytest.mark.parametrize("file", sampled(templates(), 5, pytest.mark.thorough))
 @pytest.mark.parametrize(("version", "described"), [("2016-10-14", True), ("2021-04-16", False)])
 def test_whatever_is_done_with_the_stack_leaves_them_alone(
     tmp_path: Path, file: str, version: str, described: bool
@@ -76,9 +77,8 @@ def test_whatever_is_done_with_the_stack_leaves_them_alone(
     one.ends.close()
 
 
-@pytest.mark.full
-@pytest.mark.share(3, whole=3)
-@pytest.mark.parametrize("file", templates())
+@pytest.mark.slow
+@pytest.mark.parametrize("file", sampled(templates(), 3, pytest.mark.thorough))
 def test_without_the_property_that_finds_it_a_part_is_refused(tmp_path: Path, file: str) -> None:
     one = Standing(tmp_path, file)
     cloudy = one.cloudy
@@ -106,7 +106,8 @@ def test_a_type_reads_no_property_that_is_left_out(build: Build, name: str) -> N
     assert not isinstance(observe(one), TypeFailed)
 
 
-@pytest.mark.parametrize("type_name", ["OS::Nova::Server", "AWS::IAM::AccessKey", "AWS::EC2::EIP"])
+@needs("AWS::IAM::User", "AWS::EC2::EIP")
+@pytest.mark.parametrize("type_name", few(["OS::Nova::Server", "AWS::IAM::AccessKey", "AWS::EC2::EIP"]))
 def test_what_there_is_not_is_refused(cloudy: Cloudy, type_name: str) -> None:
     cloudy.made({"user": resource("AWS::IAM::User")})
     with pytest.raises(StackValidationFailed, match=r"resources\.it: "):

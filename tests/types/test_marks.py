@@ -1,6 +1,7 @@
 """Marked resources of every type are replaced by the next update, with dependents."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,12 +10,11 @@ from heatlite.core.errors import StackValidationFailed
 from heatlite.core.status import state
 from heatlite.engine.state.requests import Request
 from heatlite.plugin import StackResource
-from heatlite.resources import BUILTIN
-from heatlite.resources.gone import GONE
 from tests.engine.conftest import place, ref, resource, template  # noqa: F401 - `place` is a fixture
-from tests.tables import table
+from tests.resource_types import ALL_TYPES, gone
+from tests.tables import few, sampled, table
 from tests.types.conftest import Cloudy
-from tests.types.marking import EXAMPLES, RECORDED, ROOT, TYPES, read, templates, types_of
+from tests.types.marking import RECORDED, TYPES, read, templates, types_of
 from tests.types.neutron.test_neutron_types import CONNECTED, SUBNET
 from tests.types.octavia.test_octavia_types import BASE, TREE
 from tests.types.standing import Stands, standing, stands  # noqa: F401 - fixtures
@@ -23,63 +23,63 @@ TEMPLATES = templates()
 RESOURCES = [(file, name) for file in TEMPLATES for name in read(file)["resources"]]
 FIRST = {read(file)["resources"][name]["type"]: (file, name) for file, name in reversed(RESOURCES)}
 """Type → the first resource of it."""
+PLACE = {Path(file).stem: file for file in TEMPLATES}
+"""Example → its file."""
 OF_EXAMPLES = {
     "neutron": ("fixed", "inner", "subnet", "plain", "parent", "shared", "by_port"),
     "compute": ("net", "subnet", "port", "from_disk", "disk", "more"),
     "addresses": ("port", "second", "third", "subnet", "router"),
 }
 """Ports with fixed and floating addresses, their subnets and networks, trunk parents, boot volumes, attached ones."""
-MARKED = sorted({
-    *FIRST.values(),
-    *((file, name) for file, name in RESOURCES if file.startswith("templates/")),
-    *((f"tests/types/examples/{file}.yaml", name) for file, names in OF_EXAMPLES.items() for name in names),
-})
+MARKED = sorted(
+    {
+        *FIRST.values(),
+        *((file, name) for file, name in RESOURCES if file.startswith("templates/")),
+        *((PLACE[file], name) for file, names in OF_EXAMPLES.items() if file in PLACE for name in names),
+    }
+)
 """One resource of each type, all of the documentation, and what others hold."""
 
 ELSEWHERE = {"AWS::CloudFormation::Stack", "OS::Heat::SwiftSignal", "OS::Heat::SwiftSignalHandle"}
 """Types that need files, or objects of others: their marks are tried with their other tests."""
 
 
-@table("name", sorted(BUILTIN.keys() - GONE.keys() - ELSEWHERE))
+@table("name", sorted(ALL_TYPES.keys() - gone() - ELSEWHERE))
 def test_every_type_has_an_example(name: str) -> None:
-    where = EXAMPLES.relative_to(ROOT)
     recorded = {case.partition(" ")[0] for content in RECORDED.values() for case in content["cases"]}
     assert name in recorded or any(name in types_of(file) for file in TEMPLATES), (
-        f"No example of {name}: add a resource of this type, and what it needs, to a template in {where},"
+        f"No example of {name}: add a resource of this type, and what it needs, to a template in tests/types/examples,"
         " so that what becomes of one that is marked unhealthy is tried. If the simulated cloud has no such service,"
         " add what it asks of the real one to a file of tests/types/recorded."
     )
 
 
-@pytest.mark.share(11, whole=1)
-@pytest.mark.parametrize(("file", "name"), MARKED)
+@pytest.mark.slow
+@pytest.mark.parametrize(("file", "name"), sampled(MARKED, 11))
 def test_what_is_marked_is_replaced(stands: Stands, file: str, name: str) -> None:  # noqa: F811
     with stands(file) as one:
         one.marks.replaced(name)
 
 
-SITE = "tests/types/examples/site.yaml"
-NEUTRON = "tests/types/examples/neutron.yaml"
-BALANCING = "tests/types/examples/balancing.yaml"
-ADDRESSES = "tests/types/examples/addresses.yaml"
 PAIRS = [
-    (ADDRESSES, "port", "second"), (ADDRESSES, "subnet", "third"), (ADDRESSES, "router", "associated"),
-    (SITE, "net", "subnet"), (SITE, "subnet", "port"), (SITE, "port", "web"), (SITE, "address", "leads"),
-    (SITE, "router", "leads"), (SITE, "disk", "database"), (SITE, "parent", "trunk"), (SITE, "lb", "pool"),
-    (SITE, "subnet", "workers"), (NEUTRON, "fixed", "leads"), (NEUTRON, "subnet", "trunk"),
-    (NEUTRON, "scope", "prefixes"), (NEUTRON, "way_out", "interface"), (NEUTRON, "parent", "sub"),
-    (BALANCING, "listener", "pool"), (BALANCING, "subnet", "lb"), (BALANCING, "spare", "policy"),
-    (BALANCING, "member", "monitor"), ("tests/types/examples/identity.yaml", "domain", "user"),
-    ("tests/types/examples/identity.yaml", "region", "endpoint"), ("tests/types/examples/ec2.yaml", "subnet", "nic"),
-    ("tests/types/examples/compute.yaml", "flavor", "server"), ("tests/types/examples/storage.yaml", "kind", "volume"),
+    ("addresses", "port", "second"), ("addresses", "subnet", "third"), ("addresses", "router", "associated"),
+    ("site", "net", "subnet"), ("site", "subnet", "port"), ("site", "port", "web"), ("site", "address", "leads"),
+    ("site", "router", "leads"), ("site", "disk", "database"), ("site", "parent", "trunk"), ("site", "lb", "pool"),
+    ("site", "subnet", "workers"), ("neutron", "fixed", "leads"), ("neutron", "subnet", "trunk"),
+    ("neutron", "scope", "prefixes"), ("neutron", "way_out", "interface"), ("neutron", "parent", "sub"),
+    ("balancing", "listener", "pool"), ("balancing", "subnet", "lb"), ("balancing", "spare", "policy"),
+    ("balancing", "member", "monitor"), ("identity", "domain", "user"),
+    ("identity", "region", "endpoint"), ("ec2", "subnet", "nic"),
+    ("compute", "flavor", "server"), ("storage", "kind", "volume"),
 ]  # fmt: skip
 
 
-@pytest.mark.full
-@pytest.mark.share(8)
-@pytest.mark.parametrize(("file", "first", "second"), PAIRS)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("file", "first", "second"), sampled([pair for pair in PAIRS if pair[0] in PLACE], 8, pytest.mark.thorough)
+)
 def test_two_that_are_marked_are_replaced(stands: Stands, file: str, first: str, second: str) -> None:  # noqa: F811
-    with stands(file) as one:
+    with stands(PLACE[file]) as one:
         one.marks.replaced(first, second)
 
 
@@ -90,9 +90,8 @@ NESTED = [
 ]
 
 
-@pytest.mark.full
-@pytest.mark.share(4)
-@pytest.mark.parametrize(("file", "name"), NESTED)
+@pytest.mark.slow
+@pytest.mark.parametrize(("file", "name"), sampled(NESTED, 4, pytest.mark.thorough))
 def test_a_member_that_is_marked_is_replaced(stands: Stands, file: str, name: str) -> None:  # noqa: F811
     """By an update of the stack that it is nested in."""
     with stands(file) as one:
@@ -130,13 +129,16 @@ def machine() -> Any:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("resources", "marked", "why", "other"),
-    [
-        (interface(), "router", "port goes with it, and stays in the stack", "port"),
-        (interface(), "subnet", "port cannot leave it for another", "port"),
-        (machine(), "vm", "disk goes with it, and stays in the stack", "disk"),
-    ],
+    few(
+        [
+            (interface(), "router", "port goes with it, and stays in the stack", "port"),
+            (interface(), "subnet", "port cannot leave it for another", "port"),
+            (machine(), "vm", "disk goes with it, and stays in the stack", "disk"),
+        ]
+    ),
 )
 def test_what_cannot_be_replaced_alone_is_told_before_anything_is_touched(
     cloudy: Cloudy, resources: Any, marked: str, why: str, other: str
@@ -183,7 +185,8 @@ def led_to() -> Any:
     }
 
 
-@pytest.mark.parametrize("rolls_back", [False, True])
+@pytest.mark.slow
+@pytest.mark.parametrize("rolls_back", few([False, True]))
 def test_a_floating_ip_leads_to_the_port_again_if_a_new_one_was_not_made(troubled: Any, rolls_back: bool) -> None:
     cloudy = troubled(faults=[{"verb": "network.create_port", "number": 2, "raises": "refused"}])
     stack = cloudy.made(led_to())
@@ -203,8 +206,7 @@ def test_a_floating_ip_leads_to_the_port_again_if_a_new_one_was_not_made(trouble
     assert cloudy.check(stack).status == "COMPLETE", cloudy.why(stack)
 
 
-@pytest.mark.full
-@pytest.mark.share(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["create_load_balancer", "create_pool", "create_member", "delete_listener"])
 def test_a_balancer_that_was_half_made_anew_is_made_by_the_next_update(troubled: Any, verb: str) -> None:
     number = 1 if verb.startswith("delete") else 2
@@ -223,7 +225,7 @@ def _is_replaced_by_the_second_update(cloudy: Cloudy, resources: Any, name: str)
     assert cloudy.check(stack).status == "COMPLETE", cloudy.why(stack)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_volume_type_has_its_name_again_after_a_rollback(troubled: Any) -> None:
     cloudy = troubled(faults=[{"verb": "block_storage.retype_volume", "number": 1, "raises": "refused"}])
     kind = resource("OS::Cinder::VolumeType", name="x")
@@ -243,7 +245,7 @@ CONNECTED_SERVER = resource("OS::Nova::Server", flavor="m1.nano", image="cirros"
 ATTACHMENT = resource("OS::Cinder::VolumeAttachment", instance_uuid=ref("vm"), volume_id=ref("disk"))
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("verb", "resources"),
     [

@@ -18,6 +18,7 @@ from heatlite.plugin.cloud import PARENT
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ResourceRecord, StackRecord
 from tests.engine.conftest import resource, template
+from tests.tables import few, sampled
 from tests.types.conftest import Cloudy
 from tests.types.marking import TYPES, read, restless, templates
 from tests.types.standing import Standing
@@ -101,9 +102,8 @@ class Withdrawn:
                 return
 
 
-@pytest.mark.full
-@pytest.mark.share(3, whole=3)
-@pytest.mark.parametrize("file", templates())
+@pytest.mark.slow
+@pytest.mark.parametrize("file", sampled(templates(), 3, pytest.mark.thorough))
 def test_a_name_that_leads_nowhere_any_more_is_neither_a_failure_nor_a_difference(
     tmp_path_factory: pytest.TempPathFactory, file: str
 ) -> None:
@@ -130,7 +130,8 @@ def written(volume: JsonMap, **server: Any) -> Any:
     return template(server=resource("OS::Nova::Server", **server), disk=resource("OS::Cinder::Volume", **volume))
 
 
-@pytest.mark.parametrize("by_id", [False, True])
+@pytest.mark.slow
+@pytest.mark.parametrize("by_id", few([False, True]))
 def test_a_cloud_withdraws_what_a_server_and_a_volume_were_made_with(cloudy: Cloudy, by_id: bool) -> None:
     call: Any = cloudy.admin.call
     own: Any = cloudy.view().call

@@ -8,6 +8,8 @@ import pytest
 from heatlite.core.json import JsonMap
 from heatlite.features.simulator.simulation import FAULT
 from tests.engine.conftest import resource, template
+from tests.resource_types import ALL_TYPES
+from tests.tables import few, sampled
 from tests.types.conftest import Cloudy
 
 UNIQUE: list[tuple[str, str, JsonMap]] = [
@@ -19,12 +21,14 @@ UNIQUE: list[tuple[str, str, JsonMap]] = [
     ("block_storage.type", "OS::Cinder::VolumeType", {"name": "theirs", "description": "the same"}),
     ("dns.zone", "OS::Designate::Zone", {"name": "theirs.", "email": "a@b.c"}),
 ]
+UNIQUE = [one for one in UNIQUE if one[1] in ALL_TYPES]
 SHARED: list[tuple[str, str, JsonMap]] = [
     ("identity.service", "OS::Keystone::Service", {"name": "theirs", "type": "t", "description": "the same"}),
     ("network.network", "OS::Neutron::Net", {"name": "theirs"}),
     ("key_manager.secret", "OS::Barbican::Secret", {"name": "theirs"}),
     ("key_manager.container", "OS::Barbican::GenericContainer", {"name": "theirs"}),
 ]
+SHARED = [one for one in SHARED if one[1] in ALL_TYPES]
 
 
 def made_by_others(cloudy: Cloudy, kind: str, given: JsonMap) -> str:
@@ -33,9 +37,13 @@ def made_by_others(cloudy: Cloudy, kind: str, given: JsonMap) -> str:
     return str(thing.get("id") or thing["name"])
 
 
-@pytest.mark.share(2)
-@pytest.mark.parametrize("raises", ["", "timeout"])
-@pytest.mark.parametrize(("kind", "type_name", "given"), UNIQUE, ids=[one[1] for one in UNIQUE])
+@pytest.mark.slow
+@pytest.mark.parametrize("raises", few(["", "timeout"]))
+@pytest.mark.parametrize(
+    ("kind", "type_name", "given"),
+    sampled(UNIQUE, 4, pytest.mark.thorough),
+    ids=[one[1] for one in UNIQUE],
+)
 def test_a_name_that_is_taken_is_a_failure_and_nothing_of_theirs_is_deleted(
     troubled: Callable[..., Cloudy], kind: str, type_name: str, given: JsonMap, raises: str
 ) -> None:
@@ -66,8 +74,10 @@ def test_a_create_that_was_never_heard_is_made_after_a_restart(troubled: Callabl
     assert cloudy.row(stack, "it").physical_id
 
 
-@pytest.mark.parametrize("raises", ["lost", "timeout"])
-@pytest.mark.parametrize(("kind", "type_name", "given"), SHARED, ids=[one[1] for one in SHARED])
+@pytest.mark.parametrize("raises", few(["lost", "timeout"]))
+@pytest.mark.parametrize(
+    ("kind", "type_name", "given"), sampled(SHARED, 2, pytest.mark.thorough), ids=[one[1] for one in SHARED]
+)
 def test_of_two_with_one_name_ours_is_found(
     troubled: Callable[..., Cloudy], kind: str, type_name: str, given: JsonMap, raises: str
 ) -> None:
@@ -83,13 +93,13 @@ def test_of_two_with_one_name_ours_is_found(
     assert cloudy.admin.thing(kind, theirs)
 
 
-NAMED = [*UNIQUE[:3], UNIQUE[5], SHARED[2], ("image.image", "OS::Glance::WebImage", {
+NAMED = [*UNIQUE[:3], UNIQUE[5], *SHARED[2:3], ("image.image", "OS::Glance::WebImage", {
     "name": "theirs", "location": "http://example.com/i", "container_format": "bare", "disk_format": "raw",
 })]  # fmt: skip
 """Types whose objects are known by a name of the template only."""
 
 
-@pytest.mark.parametrize(("kind", "type_name", "given"), NAMED, ids=[one[1] for one in NAMED])
+@pytest.mark.parametrize(("kind", "type_name", "given"), few(NAMED), ids=[one[1] for one in NAMED])
 def test_what_a_later_attempt_has_made_is_not_that_of_one_that_was_refused(
     troubled: Callable[..., Cloudy], kind: str, type_name: str, given: JsonMap
 ) -> None:

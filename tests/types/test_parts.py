@@ -10,6 +10,8 @@ from heatlite.core.status import state
 from heatlite.plugin.cloud import PARENT
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import ref, resource
+from tests.resource_types import are_there
+from tests.tables import few, sampled
 from tests.types.conftest import Cloudy
 
 Parents = Callable[[str], dict[str, Any]]
@@ -17,9 +19,7 @@ Parents = Callable[[str], dict[str, Any]]
 
 def pools(name: str) -> dict[str, Any]:
     balancer = resource("OS::Octavia::LoadBalancer", vip_subnet=ref("subnet"))
-    pool = resource(
-        "OS::Octavia::Pool", loadbalancer=ref("lb"), name=name, protocol="HTTP", lb_algorithm="ROUND_ROBIN"
-    )
+    pool = resource("OS::Octavia::Pool", loadbalancer=ref("lb"), name=name, protocol="HTTP", lb_algorithm="ROUND_ROBIN")
     net = resource("OS::Neutron::Net")
     return {
         "net": net,
@@ -69,13 +69,14 @@ def rename(cloudy: Cloudy, pair: Pair, name: str) -> None:
     cloudy.open()
 
 
+@pytest.mark.slow
 def test_a_part_goes_though_its_whole_has_another_name(cloudy: Cloudy, pair: Pair) -> None:
     rename(cloudy, pair, "second")
     assert final(cloudy.delete(pair.part)) == "DELETE_COMPLETE"
     assert cloudy.census() == pair.census
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_name_that_leads_nowhere_is_no_proof_of_a_deletion(cloudy: Cloudy, pair: Pair) -> None:
     """A row from before the id was kept."""
     row = cloudy.row(pair.part, "part")
@@ -92,6 +93,7 @@ def test_a_name_that_leads_nowhere_is_no_proof_of_a_deletion(cloudy: Cloudy, pai
     assert cloudy.census() == pair.census
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", PARTS[:1], ids=["member"], indirect=True)  # a policy with rules cannot be deleted
 def test_a_part_is_gone_with_its_whole(cloudy: Cloudy, pair: Pair) -> None:
     assert final(cloudy.delete(pair.whole)) == "DELETE_COMPLETE"
@@ -102,12 +104,14 @@ def test_a_part_is_gone_with_its_whole(cloudy: Cloudy, pair: Pair) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "it"),
-    [
-        ("network.network", resource("OS::Neutron::Net")),
-        ("network.router", resource("OS::Neutron::Router")),
-        ("block_storage.volume", resource("OS::Cinder::Volume", size=1)),
-        ("compute.server", resource("OS::Nova::Server", flavor="m1.nano", image="cirros")),
-    ],
+    few(
+        [
+            ("network.network", resource("OS::Neutron::Net")),
+            ("network.router", resource("OS::Neutron::Router")),
+            ("block_storage.volume", resource("OS::Cinder::Volume", size=1)),
+            ("compute.server", resource("OS::Nova::Server", flavor="m1.nano", image="cirros")),
+        ]
+    ),
     ids=lambda one: one if isinstance(one, str) else "",
 )
 def test_a_deletion_that_misses_a_part_is_repeated(troubled: Callable[..., Cloudy], kind: str, it: Any) -> None:
@@ -145,20 +149,24 @@ BALANCER = {
 }
 
 
+DELETED: list[tuple[str, dict[str, Any]]] = [
+    ("network.delete_ip", {"it": resource("AWS::EC2::EIP")}),
+    ("network.delete_router", {"it": resource("AWS::EC2::VPC", CidrBlock="10.0.0.0/16")}),
+    ("network.remove_interface_from_router", JOINED),
+    ("network.delete_port", SERVER),
+    ("load_balancer.delete_load_balancer", BALANCER),
+    ("object_store.delete_container", {"it": resource("OS::Swift::Container")}),
+    ("object_store.delete_container", {"it": resource("AWS::S3::Bucket")}),
+    ("compute.delete_keypair", {"it": resource("OS::Nova::KeyPair", name="mine")}),
+    ("block_storage.disassociate_all_qos_spec", {"it": resource("OS::Cinder::QoSSpecs", specs={"a": "b"})}),
+    ("block_storage.delete_qos_spec", {"it": resource("OS::Cinder::QoSSpecs", specs={"a": "b"})}),
+]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("verb", "resources"),
-    [
-        ("network.delete_ip", {"it": resource("AWS::EC2::EIP")}),
-        ("network.delete_router", {"it": resource("AWS::EC2::VPC", CidrBlock="10.0.0.0/16")}),
-        ("network.remove_interface_from_router", JOINED),
-        ("network.delete_port", SERVER),
-        ("load_balancer.delete_load_balancer", BALANCER),
-        ("object_store.delete_container", {"it": resource("OS::Swift::Container")}),
-        ("object_store.delete_container", {"it": resource("AWS::S3::Bucket")}),
-        ("compute.delete_keypair", {"it": resource("OS::Nova::KeyPair", name="mine")}),
-        ("block_storage.disassociate_all_qos_spec", {"it": resource("OS::Cinder::QoSSpecs", specs={"a": "b"})}),
-        ("block_storage.delete_qos_spec", {"it": resource("OS::Cinder::QoSSpecs", specs={"a": "b"})}),
-    ],
+    sampled([one for one in DELETED if are_there(one[1].values())], 3, pytest.mark.thorough),
     ids=lambda one: one if isinstance(one, str) else one["it"]["type"],
 )
 def test_a_type_with_a_deletion_of_its_own_repeats_it(

@@ -7,47 +7,15 @@ import pytest
 
 from heatlite.plugin import CloudResource
 from tests.engine.conftest import ADMIN, resource
+from tests.tables import few, sampled
 from tests.types.conftest import Cloudy
 from tests.types.marking import TYPES, templates
 from tests.types.standing import Standing
-
-BY_A_VERDICT = "a check finds it unhealthy"
-OF_ITS_ID = "the physical id tells"
-NOT_SHOWN = "the service does not show it"
-UNSEEN = {
-    ("AWS::EC2::EIP", "InstanceId"): "an address leads to a port",
-    ("AWS::EC2::EIPAssociation", "AllocationId"): BY_A_VERDICT,
-    ("AWS::EC2::EIPAssociation", "EIP"): BY_A_VERDICT,
-    ("AWS::EC2::EIPAssociation", "InstanceId"): BY_A_VERDICT,
-    ("AWS::EC2::EIPAssociation", "NetworkInterfaceId"): BY_A_VERDICT,
-    ("AWS::EC2::Instance", "InstanceType"): "values of machines of Amazon are not compared",
-    ("AWS::EC2::Instance", "NetworkInterfaces"): "values of machines of Amazon are not compared",
-    ("AWS::EC2::Instance", "SubnetId"): "values of machines of Amazon are not compared",
-    ("AWS::ElasticLoadBalancing::LoadBalancer", "Instances"): "a group changes them itself",
-    ("OS::Aodh::Alarm", "alarm_actions"): "they also contain the queues",
-    ("OS::Aodh::Alarm", "matching_metadata"): "it is part of a query",
-    ("OS::Aodh::GnocchiAggregationByResourcesAlarm", "query"): "the service shows it in another form",
-    ("OS::Aodh::GnocchiResourcesAlarm", "alarm_queues"): "they are among the actions",
-    ("OS::Cinder::QoSAssociation", "volume_types"): BY_A_VERDICT,
-    ("OS::Cinder::VolumeAttachment", "instance_uuid"): BY_A_VERDICT,
-    ("OS::Cinder::VolumeAttachment", "mountpoint"): "a hypervisor may choose another one",
-    ("OS::Cinder::VolumeAttachment", "volume_id"): OF_ITS_ID,
-    ("OS::Keystone::GroupRoleAssignment", "group"): "the assignments are compared",
-    ("OS::Keystone::User", "groups"): NOT_SHOWN,
-    ("OS::Keystone::UserRoleAssignment", "user"): "the assignments are compared",
-    ("OS::Neutron::FloatingIPAssociation", "floatingip_id"): OF_ITS_ID,
-    ("OS::Neutron::FloatingIPAssociation", "port_id"): OF_ITS_ID,
-    ("OS::Nova::FloatingIPAssociation", "floating_ip"): OF_ITS_ID,
-    ("OS::Nova::FloatingIPAssociation", "server_id"): OF_ITS_ID,
-    ("OS::Nova::Server", "networks"): "interfaces may come and go while it runs",
-    ("OS::Nova::Server", "user_data"): NOT_SHOWN,
-}
-"""Properties that an update changes in place, and that no check compares, with the reasons."""
+from tools.compared import NOT_COMPARED, page
 
 
-@pytest.mark.full
-@pytest.mark.share(5, whole=2)
-@pytest.mark.parametrize("file", templates())
+@pytest.mark.slow
+@pytest.mark.parametrize("file", sampled(templates(), 2, pytest.mark.thorough))
 def test_a_check_compares_what_an_update_changes(tmp_path: Path, file: str) -> None:
     one = Standing(tmp_path, file)
     resources = one.cloudy.components.reader.resources_of(one.marks.stack)
@@ -59,7 +27,12 @@ def test_a_check_compares_what_an_update_changes(tmp_path: Path, file: str) -> N
             if row.properties.get(name) is not None and not kind.schema.fields[name].secret and name not in live:
                 unseen.add((row.type, name))
     one.ends.close()
-    assert unseen <= UNSEEN.keys()
+    assert unseen <= NOT_COMPARED.keys()
+
+
+def test_the_page_is_up_to_date() -> None:
+    """Written by ``python -m tools.compared > docs/reference/compared.md``."""
+    assert (Path(__file__).parents[2] / "docs/reference/compared.md").read_text() == page()
 
 
 PARTS: dict[str, tuple[Any, str, Any]] = {
@@ -84,7 +57,7 @@ PARTS: dict[str, tuple[Any, str, Any]] = {
 """A resource, the attribute of its object that has the part, and another value."""
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", few(PARTS))
 def test_a_check_names_the_part_and_converge_repairs_it(cloudy: Cloudy, part: str) -> None:
     cloudy.who = ADMIN
     given, name, other = PARTS[part]

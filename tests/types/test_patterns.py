@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.engine.conftest import place  # noqa: F401 - a fixture
-from tests.types.marking import ROOT, read
+from tests.tables import few
+from tests.types.marking import FOLDERS, ROOT, read
 from tests.types.standing import Standing, Stands, standing, stands  # noqa: F401 - fixtures
 
-FILES = [str(path.relative_to(ROOT)) for path in sorted(Path(__file__).with_name("patterns").iterdir())]
+FILES = [str(path.relative_to(ROOT)) for folder in FOLDERS for path in sorted(folder.glob("patterns/*"))]
 
 
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.slow
+@pytest.mark.parametrize("file", few(FILES))
 def test_it_comes_and_goes(file: str, tmp_path: Path) -> None:
     one = Standing(tmp_path, file)
     with one.ends:
@@ -25,10 +27,10 @@ def test_it_comes_and_goes(file: str, tmp_path: Path) -> None:
         assert one.census() == one.empty
 
 
-@pytest.mark.share(9, whole=1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "name"),
-    [(file, name) for file in FILES for name in read(file).get("resources") or read(file)["Resources"]],
+    few((file, name) for file in FILES for name in read(file).get("resources") or read(file)["Resources"]),
 )
 def test_what_is_marked_is_replaced(stands: Stands, file: str, name: str) -> None:  # noqa: F811
     """Everything else stays, and a second update has nothing to do."""

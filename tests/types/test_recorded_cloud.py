@@ -14,11 +14,11 @@ from heatlite.core.errors import Invalid
 from heatlite.core.status import LockLevel, Status, state
 from heatlite.engine.state.requests import Request
 from heatlite.engine.state.stack_document import read_record
-from heatlite.features.simulator.services import simulate
+from heatlite.features.simulator.services.registry import simulate
 from heatlite.features.simulator.simulation import Scenario
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import Engine, resource, template
-from tests.tables import table
+from tests.tables import few, table
 from tests.types.conftest import Cloudy
 
 NET = template(net=resource("OS::Neutron::Net"))
@@ -78,11 +78,13 @@ OPERATIONS: dict[str, Callable[[Engine, StackRecord], object]] = {
     "resume": lambda engine, stack: engine.resume(stack),
     "snapshot": lambda engine, stack: engine.components.snapshots.take(engine.who, stack, None),
     "lock": lambda engine, stack: engine.lock(stack, LockLevel.ALL),
+    "revert": lambda engine, stack: engine.components.repairs.revert(engine.who, stack, ["net"], None, {}),
+    "plan of a revert": lambda engine, stack: engine.components.repairs.plan_revert(stack, ["net"]),
 }
 
 
-@pytest.mark.parametrize("away", [elsewhere, nowhere])
-@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+@pytest.mark.parametrize("away", few([elsewhere, nowhere]))
+@pytest.mark.parametrize("operation", few(OPERATIONS.values()), ids=OPERATIONS)
 def test_what_would_run_elsewhere_is_refused(
     cloudy: Cloudy, operation: Callable[[Engine, StackRecord], object], away: Callable[[Engine], None]
 ) -> None:
@@ -118,6 +120,7 @@ def refused(cloudy: Cloudy) -> Callable[[StackRecord, Callable[[StackRecord], ob
 Refused = Callable[[StackRecord, Callable[[StackRecord], object]], None]
 
 
+@pytest.mark.slow
 def test_a_retry_is_refused_elsewhere(cloudy: Cloudy, refused: Refused) -> None:
     boom = resource("OS::Heat::TestResource", fail=True, keys={"depends_on": "net"})
     stack = cloudy.create(template(net=resource("OS::Neutron::Net"), boom=boom))
@@ -125,7 +128,8 @@ def test_a_retry_is_refused_elsewhere(cloudy: Cloudy, refused: Refused) -> None:
     refused(stack, lambda stack: cloudy.stacks.retry(cloudy.who, stack))
 
 
-@pytest.mark.parametrize("operation", ["restore", "delete"])
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", few(["restore", "delete"]))
 def test_what_is_done_with_a_snapshot_is_refused_elsewhere(cloudy: Cloudy, refused: Refused, operation: str) -> None:
     stack = cloudy.made({"volume": resource("OS::Cinder::Volume", size=1)})
     snapshot = cloudy.components.snapshots.take(cloudy.who, stack, None)
@@ -134,6 +138,7 @@ def test_what_is_done_with_a_snapshot_is_refused_elsewhere(cloudy: Cloudy, refus
     refused(stack, lambda stack: getattr(cloudy.components.snapshots, operation)(cloudy.who, stack, snapshot.id))
 
 
+@pytest.mark.slow
 def test_a_signal_that_scales_is_refused_elsewhere(cloudy: Cloudy, refused: Refused) -> None:
     group = resource("OS::Heat::AutoScalingGroup", min_size=1, max_size=3, resource={"type": "OS::Neutron::Net"})
     more = resource(
@@ -147,6 +152,7 @@ def test_a_signal_that_scales_is_refused_elsewhere(cloudy: Cloudy, refused: Refu
     refused(stack, lambda stack: cloudy.components.signals.signal(cloudy.who, stack, row, None))
 
 
+@pytest.mark.slow
 def test_what_touches_no_object_is_done_anywhere(cloudy: Cloudy) -> None:
     stack = cloudy.made({"net": resource("OS::Neutron::Net")})
     nowhere(cloudy)
@@ -158,6 +164,7 @@ def test_what_touches_no_object_is_done_anywhere(cloudy: Cloudy) -> None:
     assert final(cloudy.settle(stack)) == "DELETE_COMPLETE"
 
 
+@pytest.mark.slow
 def test_a_forced_delete_leaves_behind_what_is_elsewhere(cloudy: Cloudy) -> None:
     stack = cloudy.made({"net": resource("OS::Neutron::Net")})
     net = cloudy.row(stack, "net").physical_id
@@ -168,6 +175,7 @@ def test_a_forced_delete_leaves_behind_what_is_elsewhere(cloudy: Cloudy) -> None
     assert stack.status_reason.endswith(f"Left behind: net (OS::Neutron::Net, {net})")
 
 
+@pytest.mark.slow
 def test_the_recorded_cloud_is_as_good_as_ever(cloudy: Cloudy) -> None:
     stack = cloudy.made({"net": resource("OS::Neutron::Net")})
     elsewhere(cloudy)
@@ -178,6 +186,7 @@ def test_the_recorded_cloud_is_as_good_as_ever(cloudy: Cloudy) -> None:
 
 
 class TestRecord:
+    @pytest.mark.slow
     def test_a_stack_without_objects_in_a_cloud_has_none_and_needs_none(self, cloudy: Cloudy) -> None:
         stack = cloudy.create(STRING)
         assert stack.cloud is None
@@ -198,6 +207,7 @@ class TestRecord:
         nowhere(cloudy)
         assert final(cloudy.check(stack)) == "CHECK_COMPLETE"
 
+    @pytest.mark.slow
     def test_a_nested_stack_has_its_roots(self, cloudy: Cloudy) -> None:
         stack = cloudy.create(TREE, files=CHILD)
         assert stack.cloud is not None
@@ -209,6 +219,7 @@ class TestRecord:
             with pytest.raises(OtherCloud):
                 cloudy.check(one)
 
+    @pytest.mark.slow
     def test_one_from_before_it_was_recorded_gets_it_with_the_next_operation(self, cloudy: Cloudy) -> None:
         stack = cloudy.made({"net": resource("OS::Neutron::Net")})
         home = stack.cloud
@@ -218,6 +229,7 @@ class TestRecord:
         stack = cloudy.check(stack)
         assert (final(stack), stack.cloud) == ("CHECK_COMPLETE", home)
 
+    @pytest.mark.slow
     def test_an_adopted_stack_is_where_its_record_says(self, cloudy: Cloudy) -> None:
         stack = cloudy.made({"net": resource("OS::Neutron::Net")})
         record = cloudy.components.exports.abandon(cloudy.who, stack)
@@ -235,6 +247,7 @@ class TestRecord:
         assert (final(there), there.cloud) == ("ADOPT_COMPLETE", stack.cloud)
 
 
+@pytest.mark.slow
 def test_an_update_may_adopt_the_cloud_that_is_set(cloudy: Cloudy) -> None:
     stack = cloudy.made({"net": resource("OS::Neutron::Net")})
     home = stack.cloud
@@ -274,7 +287,7 @@ class TestAWorkerElsewhere:
     def _other(self, cloudy: Cloudy) -> Clouds:
         return Clouds("simulated", cloudy.clock.now, simulate(Scenario(), cloudy.clock).view)
 
-    @pytest.mark.parametrize("verb", ["check", "delete", "suspend", "patch"])
+    @pytest.mark.parametrize("verb", few(["check", "delete", "suspend", "patch"]))
     @pytest.mark.parametrize("cloud", ["other", "none"])
     def test_it_begins_nothing(
         self, moved: tuple[Cloudy, StackRecord], verb: str, cloud: str, monkeypatch: pytest.MonkeyPatch
@@ -304,7 +317,8 @@ class TestAWorkerElsewhere:
         assert "OtherCloud: resources.net: Stack s has its objects" in cloudy.row(stack, "net").status_reason
 
 
-@pytest.mark.parametrize("operation", ["take", "delete"])
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", few(["take", "delete"]))
 def test_a_worker_without_the_cloud_leaves_no_snapshot_in_progress(cloudy: Cloudy, operation: str) -> None:
     """Such a snapshot could not be deleted."""
     stack = cloudy.made({"volume": resource("OS::Cinder::Volume", size=1)})
@@ -323,6 +337,7 @@ def test_a_worker_without_the_cloud_leaves_no_snapshot_in_progress(cloudy: Cloud
     assert (found.status, "no cloud is set here" in found.status_reason) == (Status.FAILED, True)
 
 
+@pytest.mark.slow
 def test_what_runs_when_the_cloud_is_taken_away_ends(cloudy: Cloudy) -> None:
     made = template(net=resource("OS::Neutron::Net"), slow=resource("OS::Heat::TestResource", wait_secs=60))
     with cloudy.clock.held():
@@ -359,8 +374,6 @@ def test_when_two_clouds_are_the_same(change: dict[str, Any], same: bool) -> Non
     assert CloudIdentity.from_json(asdict(other)) == other
 
 
-@table(
-    "value", [None, "x", {}, {"name": 1, "auth_url": "x"}, {"name": "x", "auth_url": "x", "region": 1}]
-)
+@table("value", [None, "x", {}, {"name": 1, "auth_url": "x"}, {"name": "x", "auth_url": "x", "region": 1}])
 def test_what_is_no_record_of_a_cloud_is_none(value: Any) -> None:
     assert CloudIdentity.from_json(value) is None

@@ -7,6 +7,8 @@ import pytest
 from heatlite.core.status import state
 from heatlite.engine.state.requests import Request
 from tests.engine.conftest import attr, ref, resource, template
+from tests.resource_types import needs
+from tests.tables import few
 from tests.types.conftest import Cloudy
 
 FIRST, SECOND = "10.40.0.0/24", "10.41.0.0/24"
@@ -31,6 +33,7 @@ def places(cloudy: Cloudy) -> set[str]:
     return {one["ip_address"].rpartition(".")[0] for port in ports for one in port["fixed_ips"]}
 
 
+@pytest.mark.slow
 def test_its_machines_move_with_it(cloudy: Cloudy) -> None:
     stack = cloudy.made(site(FIRST))
     before = cloudy.row(stack, "db").physical_id
@@ -48,6 +51,7 @@ def test_its_machines_move_with_it(cloudy: Cloudy) -> None:
     assert places(cloudy) == {"10.40.0"}
 
 
+@pytest.mark.slow
 def test_a_server_that_is_replaced_as_well_gets_a_new_address(cloudy: Cloudy) -> None:
     stack = cloudy.made(site(FIRST))
     cloudy.changed(stack, site(SECOND, user_data="x"))
@@ -60,7 +64,8 @@ def stranger(cloudy: Cloudy, stack: Any) -> str:
     return str(port["id"])
 
 
-@pytest.mark.parametrize("rolls_back", [False, True])
+@pytest.mark.slow
+@pytest.mark.parametrize("rolls_back", few([False, True]))
 def test_a_refused_deletion_leaves_it_to_the_earlier_template(cloudy: Cloudy, rolls_back: bool) -> None:
     stack = cloudy.made(site(FIRST))
     before = cloudy.row(stack, "subnet")
@@ -83,6 +88,62 @@ def test_a_refused_deletion_leaves_it_to_the_earlier_template(cloudy: Cloudy, ro
 ORDER = {"update_policy": {"replacement": {"order": "create_first"}}}
 
 
+def planned(cloudy: Cloudy, stack: Any, resources: Any) -> list[tuple[str, str, str]]:
+    """Names, actions and causes of the plan of an update.
+
+    Without what it keeps, and does not explain.
+    """
+    request = Request(template=template(**resources))
+    plan = cloudy.stacks.preview_update(cloudy.who, cloudy.get(stack), request, existing=False, plan=True).plan
+    assert plan is not None
+    found = [("/".join(one.path), one.action, one.cause) for one in plan.resources]
+    return [one for one in found if one[1:] != ("keep", "")]
+
+
+@pytest.mark.slow
+def test_the_plan_tells_what_blocks_and_what_is_taken_back(cloudy: Cloudy) -> None:
+    """Laws G8 and G10, with the order that the template asks for."""
+    first, second = site(FIRST), site(SECOND)
+    for one in (first, second):
+        one["subnet"].update(ORDER)
+    stack = cloudy.made(first)
+    before = cloudy.row(stack, "subnet").physical_id
+    replaces = ("subnet", "replace", "a property changed that cannot be changed in place")
+    joined = "it is joined to subnet, of which there is another object"
+    blocks = f"{joined}, and it blocks the deletion of subnet"
+    assert planned(cloudy, stack, second) == [replaces, ("port", "update", blocks), ("db", "update", blocks)]
+    stack = cloudy.put(stack, template(**second))
+    assert state(stack.verb, stack.status) == "UPDATE_FAILED"
+    (newer,) = {row.physical_id for row in cloudy.rows(stack) if row.name == "subnet"} - {before}
+    back = "its deletion was refused, so it is taken back"
+    assert planned(cloudy, stack, first) == [
+        ("subnet", "keep", back), ("port", "update", joined), ("db", "update", joined),
+        ("subnet", "delete", "left over from an earlier update"),
+    ]  # fmt: skip
+    stack, since = cloudy.get(stack), cloudy.clock.now()
+    stack = cloudy.changed(stack, first)
+    assert cloudy.clock.now() - since < 10, "it waits for no retry"
+    subnets: Any = cloudy.admin.call("network.subnets")
+    assert before in {one["id"] for one in subnets} and newer not in {one["id"] for one in subnets}
+    assert [row.physical_id for row in cloudy.rows(stack) if row.name == "subnet"] == [before]
+
+
+@pytest.mark.slow
+def test_a_subnet_that_a_port_names_is_not_blocked(cloudy: Cloudy) -> None:
+    first, second = site(FIRST), site(SECOND)
+    for one in (first, second):
+        one["subnet"].update(ORDER)
+        one["port"]["properties"]["fixed_ips"] = [{"subnet": ref("subnet")}]
+        del one["db"]
+    stack = cloudy.made(first)
+    assert [(name, action) for name, action, cause in planned(cloudy, stack, second) if "blocks" not in cause] == [
+        ("subnet", "replace"), ("port", "update"),
+    ]  # fmt: skip
+    cloudy.changed(stack, second)
+    assert places(cloudy) == {"10.41.0"}
+
+
+@pytest.mark.slow
 def test_what_is_left_says_who_holds_it_and_why_nothing_was_rolled_back(cloudy: Cloudy) -> None:
     """Even in the order that the template asks for, the way back stays open."""
     first, second = site(FIRST), site(SECOND)
@@ -111,8 +172,9 @@ LED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.share(1)
-@pytest.mark.parametrize("led", LED)
+@pytest.mark.slow
+@needs("AWS::EC2::Instance")
+@pytest.mark.parametrize("led", few(LED))
 def test_a_floating_ip_that_leads_to_a_machine_does_not_hold_it(cloudy: Cloudy, led: str) -> None:
     """The machine, which is older than its way out, leaves the subnet first."""
     networks: Any = cloudy.admin.call("network.networks")

@@ -18,13 +18,13 @@ from heatlite.engine.state.requests import Request
 from heatlite.plugin import Schema
 from heatlite.plugin.coercion import Kind
 from heatlite.plugin.schema import Field
-from heatlite.resources import BUILTIN
 from heatlite.template.checks.check import check
 from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN
 from heatlite.template.types import Fault
 from tests.engine.conftest import ref, resource, template
-from tests.tables import table
+from tests.resource_types import ALL_TYPES
+from tests.tables import sampled, table
 from tests.types.conftest import Cloudy
 from tests.types.marking import EXAMPLES, TYPES
 
@@ -103,8 +103,8 @@ FUNCTIONS = ("get_resource", "get_attr", "get_param", "str_replace", "list_join"
 @cache
 def given() -> Mapping[str, list[dict[str, Any]]]:
     """Return properties of each type: of the examples, and the least that it accepts."""
-    found: dict[str, list[dict[str, Any]]] = {name: [least(TYPES.get(name).schema)] for name in BUILTIN}
-    written = [yaml.safe_load(path.read_text())["resources"].values() for path in sorted(EXAMPLES.glob("*.yaml"))]
+    found: dict[str, list[dict[str, Any]]] = {name: [least(TYPES.get(name).schema)] for name in ALL_TYPES}
+    written = [yaml.safe_load(path.read_text())["resources"].values() for path in EXAMPLES]
     for one in (one for resources in written for one in resources):
         schema = TYPES.get(one["type"]).schema
         values = {key: literal(schema.fields.get(key), value) for key, value in one.get("properties", {}).items()}
@@ -169,8 +169,8 @@ def wrong(kind: str) -> Iterator[str]:
                         yield f"{changed}={value!r}, {open_} unknown of {base}: told {set(told)}, should {sure}"
 
 
-@pytest.mark.share(6, whole=2)
-@pytest.mark.parametrize("kind", sorted(BUILTIN))
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", sampled(sorted(ALL_TYPES), 9, pytest.mark.thorough))
 def test_a_rule_holds_as_soon_as_the_properties_that_it_reads_are_known(kind: str) -> None:
     assert next(wrong(kind), None) is None
 
@@ -212,6 +212,7 @@ def test_validation_tells_a_broken_rule_beside_a_reference(name: str) -> None:
     assert [problem.text for problem in found if text in problem.text], found
 
 
+@pytest.mark.slow
 def test_a_broken_rule_beside_a_reference_is_refused_before_anything_is_done(cloudy: Cloudy) -> None:
     empty = cloudy.census()
     for number, (broken, text) in enumerate(BROKEN.values()):

@@ -7,8 +7,8 @@ import pytest
 from heatlite.clients.cloud import NoService
 from heatlite.core.errors import ResourceTypeUnavailable
 from heatlite.engine.state.requests import Request
-from heatlite.resources import BUILTIN
 from tests.engine.conftest import resource, template
+from tests.resource_types import ALL_TYPES, needs
 from tests.types.conftest import Cloudy
 
 VOLUME = resource("OS::Cinder::Volume", size=1)
@@ -23,9 +23,10 @@ def small(troubled: Callable[..., Cloudy]) -> Cloudy:
     return troubled(services=["identity", "image", "network", "compute"])
 
 
+@needs("OS::Barbican::Secret")
 def test_it_is_not_listed(small: Cloudy) -> None:
-    listed = small.components.offer.listed(small.who, sorted(BUILTIN))
-    gone = set(BUILTIN).difference(listed)
+    listed = small.components.offer.listed(small.who, sorted(ALL_TYPES))
+    gone = set(ALL_TYPES).difference(listed)
     prefixes = {name.rpartition("::")[0] for name in gone}
     simulated = {"OS::Cinder", "OS::Octavia", "OS::Designate", "OS::Barbican", "OS::Swift", "OS::Aodh", "AWS::EC2"}
     assert prefixes >= simulated
@@ -67,11 +68,12 @@ def test_a_cloud_that_is_out_of_reach_is_taken_to_have_all(
         raise CloudUnavailable("identity.token", "no answer")
 
     monkeypatch.setattr(View, "has", has)
-    assert "OS::Cinder::Volume" in small.components.offer.listed(small.who, BUILTIN)
+    assert "OS::Cinder::Volume" in small.components.offer.listed(small.who, ALL_TYPES)
 
 
+@needs("OS::Neutron::VPNService")
 def test_an_extension_of_the_network_service_is_missing(cloudy: Cloudy) -> None:
-    listed = {*cloudy.components.offer.listed(cloudy.who, BUILTIN)}
+    listed = {*cloudy.components.offer.listed(cloudy.who, ALL_TYPES)}
     assert listed.isdisjoint({"OS::Neutron::VPNService", "OS::Neutron::PortChain", "OS::Neutron::TaaS::TapFlow"})
     assert {"OS::Neutron::Router", "OS::Neutron::QoSPolicy", "OS::Neutron::Trunk"} <= listed
     with pytest.raises(ResourceTypeUnavailable) as refused:
@@ -79,6 +81,7 @@ def test_an_extension_of_the_network_service_is_missing(cloudy: Cloudy) -> None:
     assert "reason: Required extension vpnaas in neutron service is not available." in refused.value.message
 
 
+@needs("OS::Neutron::VPNService")
 def test_a_network_service_that_tells_no_extensions_is_taken_to_have_all(troubled: Callable[..., Cloudy]) -> None:
     silent = troubled(faults=[{"verb": "network.extensions", "raises": "unavailable"}])
-    assert "OS::Neutron::VPNService" in silent.components.offer.listed(silent.who, BUILTIN)
+    assert "OS::Neutron::VPNService" in silent.components.offer.listed(silent.who, ALL_TYPES)

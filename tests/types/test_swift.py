@@ -7,6 +7,7 @@ import pytest
 
 from heatlite.core.status import Status
 from tests.engine.conftest import attr, resource, template
+from tests.tables import few
 from tests.types.conftest import Cloudy
 
 CONTAINER = "object_store.container"
@@ -47,6 +48,7 @@ def test_attributes(cloudy: Cloudy) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_full_one_stays_unless_it_is_purged(cloudy: Cloudy) -> None:
     stack = cloudy.made({"c": container(name="mine")})
     fill(cloudy, "mine", 1)
@@ -57,7 +59,7 @@ def test_a_full_one_stays_unless_it_is_purged(cloudy: Cloudy) -> None:
     assert cloudy.delete(stack).status is Status.COMPLETE
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_purging_takes_as_many_rounds_as_it_needs(cloudy: Cloudy) -> None:
     stack = cloudy.made({"c": container(name="mine", PurgeOnDelete=True)})
     fill(cloudy, "mine", 250)
@@ -91,7 +93,7 @@ def test_a_container_of_others_is_not_taken_for_ours(cloudy: Cloudy) -> None:
     assert cloudy.view().call("object_store.objects", "mine") != []
 
 
-@pytest.mark.parametrize("properties", [{}, {"name": "mine"}])
+@pytest.mark.parametrize("properties", few([{}, {"name": "mine"}]))
 def test_an_answer_that_is_lost(troubled: Callable[..., Cloudy], properties: dict[str, str]) -> None:
     cloudy = troubled(faults=[{"verb": "object_store.create_container", "number": 1, "raises": "lost"}])
     stack = cloudy.made({"c": container(**properties)})

@@ -9,6 +9,7 @@ import pytest
 from heatlite.core.status import state
 from heatlite.template.source.loader import load_mapping
 from tests.engine.conftest import ref, resource, template
+from tests.tables import few
 from tests.types.cinder.test_attachments import parts
 from tests.types.conftest import Cloudy
 from tests.types.neutron.test_neutron_types import CASES, CONNECTED, SUBNET
@@ -70,8 +71,7 @@ LIVES: dict[str, Resources] = {
 }
 
 
-@pytest.mark.share(8)
-@pytest.mark.parametrize("kind", LIVES)
+@pytest.mark.parametrize("kind", few(LIVES))
 def test_an_unhealthy_one_is_made_anew(cloudy: Cloudy, kind: str) -> None:
     empty = cloudy.census()
     stack = cloudy.made(LIVES[kind])
@@ -92,6 +92,7 @@ def test_what_cannot_be_rebuilt_goes_first_too(cloudy: Cloudy) -> None:
     assert cloudy.patch(stack).status == "COMPLETE", cloudy.why(stack)
 
 
+@pytest.mark.slow
 def test_a_routers_interface_to_the_same_subnet_goes_first(cloudy: Cloudy) -> None:
     """By the subnet, a port in it, and another router that its gateway names."""
     interface = "OS::Neutron::RouterInterface"
@@ -110,6 +111,7 @@ def test_a_routers_interface_to_the_same_subnet_goes_first(cloudy: Cloudy) -> No
     assert cloudy.check(stack).status == "COMPLETE", cloudy.why(stack)
 
 
+@pytest.mark.slow
 def test_an_interface_that_a_floating_ip_needs_is_taken_over(cloudy: Cloudy) -> None:
     address = resource("OS::Neutron::FloatingIP", floating_network="public", port_id=ref("port"))
     stack = cloudy.made({**CONNECTED, "address": address})
@@ -123,11 +125,13 @@ def test_an_interface_that_a_floating_ip_needs_is_taken_over(cloudy: Cloudy) -> 
 
 @pytest.mark.parametrize(
     ("kind", "changed"),
-    [
-        ("Keystone::Project", {"description": "b"}),
-        ("Keystone::Group", {"description": "b"}),
-        ("Cinder::VolumeType", {"description": "b"}),
-    ],
+    few(
+        [
+            ("Keystone::Project", {"description": "b"}),
+            ("Keystone::Group", {"description": "b"}),
+            ("Cinder::VolumeType", {"description": "b"}),
+        ]
+    ),
 )
 def test_one_whose_update_failed_is_kept(troubled: Any, kind: str, changed: Resources) -> None:
     """Others use it: a rollback, or the next update, does not make it anew."""
@@ -174,7 +178,8 @@ def replaced_with(cloudy: Cloudy, resources: Resources, marked: str) -> set[str]
     return found
 
 
-@pytest.mark.parametrize("name", ["network.yaml", "server.yaml"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", few(["network.yaml", "server.yaml"]))
 def test_whatever_is_unhealthy_in_our_templates_is_made_anew(cloudy: Cloudy, name: str) -> None:
     """The rest stays, joined to what is new.
 
@@ -204,6 +209,7 @@ def test_whatever_is_unhealthy_in_our_templates_is_made_anew(cloudy: Cloudy, nam
     assert cloudy.census() == empty
 
 
+@pytest.mark.slow
 def test_an_update_that_was_refused_in_the_middle_is_mended_by_the_next(troubled: Any) -> None:
     """Also if a floating IP was detached, and the deletion needs a second attempt."""
     faults = [
@@ -223,7 +229,8 @@ def test_an_update_that_was_refused_in_the_middle_is_mended_by_the_next(troubled
     assert cloudy.thing(stack, "address")["port_id"] == cloudy.row(stack, "port").physical_id
 
 
-@pytest.mark.parametrize("where", [{"network": ref("net")}, {"subnet": ref("subnet")}])
+@pytest.mark.slow
+@pytest.mark.parametrize("where", few([{"network": ref("net")}, {"subnet": ref("subnet")}]))
 def test_a_server_with_a_port_of_its_own_outlives_its_network(cloudy: Cloudy, where: Any) -> None:
     server = resource("OS::Nova::Server", image="cirros", flavor="m1.nano", networks=[where])
     stack = cloudy.made({**SUBNET, "server": server})
@@ -238,6 +245,7 @@ def test_a_server_with_a_port_of_its_own_outlives_its_network(cloudy: Cloudy, wh
         assert [one["subnet_id"] for one in port["fixed_ips"]] == [subnet]  # type: ignore
 
 
+@pytest.mark.slow
 def test_the_routes_of_a_router_outlive_the_interface_that_they_go_by(cloudy: Cloudy) -> None:
     routes = [{"destination": "10.9.0.0/16", "nexthop": "10.0.0.9"}]
     extra = resource("OS::Neutron::ExtraRouteSet", router=ref("router"), routes=routes)
@@ -249,7 +257,8 @@ def test_the_routes_of_a_router_outlive_the_interface_that_they_go_by(cloudy: Cl
         assert cloudy.thing(stack, "router")["routes"] == routes
 
 
-@pytest.mark.parametrize("verb", ["create_subnet", "add_interface_to_router", "update_ip"])
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", few(["create_subnet", "add_interface_to_router", "update_ip"]))
 def test_a_rollback_joins_what_has_let_go(troubled: Any, verb: str) -> None:
     # The first update of the floating IP is for letting go.
     cloudy = troubled(faults=[{"verb": f"network.{verb}", "number": 2, "raises": "refused"}])

@@ -16,6 +16,7 @@ from tests.engine.conftest import ref, resource
 from tests.engine.test_groups import nested
 from tests.engine.test_unknown_health import final, plan
 from tests.features.healing.engine.test_healing import AUTO, Healing
+from tests.tables import few, sampled
 from tests.types.conftest import Cloudy
 
 Troubled = Callable[..., Cloudy]
@@ -33,7 +34,7 @@ OUTAGES = [
 ]
 
 
-@pytest.mark.parametrize(("raises", "cause"), OUTAGES)
+@pytest.mark.parametrize(("raises", "cause"), few(OUTAGES))
 def test_a_service_that_does_not_tell(troubled: Troubled, raises: str, cause: str) -> None:
     cloudy = troubled(faults=[{"verb": "network.get_network", "raises": raises}])
     stack = cloudy.made(NET)
@@ -58,13 +59,14 @@ def test_an_object_that_is_gone(troubled: Troubled) -> None:
     assert plan(cloudy, stack) == {"net": "replace", "string": "keep"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "verdict"),
-    [
+    sampled([
         ("ERROR", "unhealthy"), ("DELETED", "unhealthy"), ("SHUTOFF", "unhealthy"), ("PAUSED", "unhealthy"),
         ("SHELVED_OFFLOADED", "unhealthy"), ("RESCUE", "unhealthy"), ("ACTIVE", "healthy"), ("BUILD", "unknown"),
         ("REBOOT", "unknown"), ("HARD_REBOOT", "unknown"), ("MIGRATING", "unknown"), ("UNKNOWN", "unknown"),
-    ],
+    ], 3, pytest.mark.thorough),
 )  # fmt: skip
 def test_the_status_of_a_server(troubled: Troubled, status: str, verdict: str) -> None:
     cloudy = troubled()
@@ -134,7 +136,7 @@ def _last_root_check(cloudy: Cloudy) -> str:
     return str(found)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_mass_of_absent_objects_marks_nothing(troubled: Troubled) -> None:
     cloudy = troubled()
     stack = cloudy.made(SITES)
@@ -164,6 +166,7 @@ def test_a_mass_of_absent_objects_marks_nothing(troubled: Troubled) -> None:
     assert not set(ids.values()) & set(cloudy.ids(nested(cloudy, stack)).values())
 
 
+@pytest.mark.slow
 def test_some_absent_objects_are_unhealthy(troubled: Troubled) -> None:
     cloudy = troubled()
     stack = cloudy.made(SITES)
@@ -178,6 +181,7 @@ def test_some_absent_objects_are_unhealthy(troubled: Troubled) -> None:
     assert {name for name, one in cloudy.ids(nested(cloudy, stack)).items() if one != ids[name]} == {"1"}
 
 
+@pytest.mark.slow
 def test_converge_does_not_believe_in_a_mass_of_absent_objects(troubled: Troubled) -> None:
     cloudy = troubled()
     stack = cloudy.made({name: resource("OS::Neutron::Net") for name in "abc"})
@@ -204,7 +208,8 @@ BLIND: dict[str, tuple[Callable[[str], Exception], str]] = {
 """Answers to each call, and the causes that they have."""
 
 
-@pytest.mark.parametrize("what", BLIND)
+@pytest.mark.slow
+@pytest.mark.parametrize("what", few(BLIND))
 def test_a_check_that_sees_nothing_repairs_nothing(
     troubled: Troubled, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
@@ -236,7 +241,7 @@ def test_a_check_that_sees_nothing_repairs_nothing(
     assert {**cloudy.ids(stack), **cloudy.ids(nested(cloudy, stack))} == ids
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_one_deleted_server_of_five_is_replaced(troubled: Troubled) -> None:
     cloudy = troubled()
     server = resource("OS::Nova::Server", flavor="m1.nano", image="cirros", networks=[{"network": ref("net")}])

@@ -3,8 +3,11 @@
 import ast
 import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from configparser import ConfigParser
 from pathlib import Path
+
+import pytest
 
 from tools.measures import MOST_COMPLEX, complexity, is_broad
 
@@ -14,6 +17,13 @@ SOURCES = {path: path.read_text() for path in sorted(PACKAGE.rglob("*.py"))}
 MOST_LINES = 600
 MOST_LINES_OF_CLASS = 400
 CONSTANT = re.compile(r"^(_?[A-Z][A-Z0-9_]*)(?:: [^=\n]+)? = ", re.MULTILINE)
+Nodes = Mapping[Path, Sequence[ast.AST]]
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Nodes:
+    """All nodes of each source file. To parse takes longer than each test."""
+    return {path: [*ast.walk(ast.parse(text))] for path, text in SOURCES.items()}
 
 
 def test_each_folder_of_the_unit_tests_is_a_package() -> None:
@@ -27,12 +37,27 @@ def test_no_file_is_too_long() -> None:
     assert {str(path.relative_to(ROOT)): count for path, count in lines.items() if count > MOST_LINES} == {}
 
 
-def test_no_class_is_too_long() -> None:
+MOST_ENTRIES = 16
+LARGE_PACKAGES = {
+    "features": "a folder for each subject, which stands alone: who reads one need not know the others",
+    "store/admin/migrations": "databases of the last release run the scripts since; the next release makes one of them",
+}
+"""Packages with more modules and packages, and why."""
+
+
+def test_no_package_has_too_many_entries() -> None:
+    inside = Counter(path.parent.relative_to(PACKAGE) for path in SOURCES if not path.stem.startswith("__"))
+    folders = {path.parent.relative_to(PACKAGE) for path in SOURCES}
+    inside += Counter(folder.parent for folder in folders if folder.parts)
+    assert {str(path) for path, count in inside.items() if count > MOST_ENTRIES} == LARGE_PACKAGES.keys()
+
+
+def test_no_class_is_too_long(nodes: Nodes) -> None:
     too_long = [
         f"{path.relative_to(ROOT)}:{node.name}"
         for path, text in SOURCES.items()
         if text.count("\n") >= MOST_LINES_OF_CLASS
-        for node in ast.walk(ast.parse(text))
+        for node in nodes[path]
         if isinstance(node, ast.ClassDef) and node.end_lineno and node.end_lineno - node.lineno >= MOST_LINES_OF_CLASS
     ]
     assert too_long == []
@@ -71,16 +96,16 @@ def test_one_module_reads_and_writes_json() -> None:
     assert [str(path.relative_to(PACKAGE)) for path, text in OWN.items() if library.search(text)] == ["core/json.py"]
 
 
-def test_only_the_folders_of_databases_tell_them_apart() -> None:
+def test_only_the_folders_of_databases_tell_them_apart(nodes: Nodes) -> None:
     """Compare no kinds of database: what differs is a part of the backend."""
     folder = PACKAGE / "store" / "database"
     folders = {folder / name for name in ("sqlite", "postgresql", "mariadb")}
     members = {"SQLITE", "POSTGRESQL", "MARIADB"}
     found = []
-    for path, text in SOURCES.items():
+    for path in SOURCES:
         if path.parent in folders or path == folder / "backend.py":
             continue
-        for node in ast.walk(ast.parse(text)):
+        for node in nodes[path]:
             parts = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
             parts += [node.subject] if isinstance(node, ast.Match) else []
             parts += [node.slice] if isinstance(node, ast.Subscript) else []
@@ -93,11 +118,11 @@ def test_only_the_folders_of_databases_tell_them_apart() -> None:
 MOST_BROAD = 15
 
 
-def test_few_handlers_take_any_exception_and_each_says_why() -> None:
+def test_few_handlers_take_any_exception_and_each_says_why(nodes: Nodes) -> None:
     found, bare = [], []
     for path, text in SOURCES.items():
         lines = text.splitlines()
-        for node in ast.walk(ast.parse(text)):
+        for node in nodes[path]:
             if is_broad(node):
                 found.append(f"{path.relative_to(ROOT)}:{node.lineno}")
                 comment = lines[node.lineno - 1].partition("#")[2].replace("noqa: BLE001", "").strip(" #-")
@@ -106,11 +131,11 @@ def test_few_handlers_take_any_exception_and_each_says_why() -> None:
     assert len(found) <= MOST_BROAD, found
 
 
-def test_no_function_is_too_complex() -> None:
+def test_no_function_is_too_complex(nodes: Nodes) -> None:
     too_complex = [
         f"{path.relative_to(ROOT)}:{node.lineno} {node.name}: {complexity(node)}"
-        for path, text in SOURCES.items()
-        for node in ast.walk(ast.parse(text))
+        for path in SOURCES
+        for node in nodes[path]
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and complexity(node) > MOST_COMPLEX
     ]
     assert too_complex == []

@@ -26,6 +26,7 @@ _CONFIG_SHOWN = record(software_config=ref("SoftwareConfig"))
 _DEPLOYMENT_SHOWN = record(software_deployment=ref("SoftwareDeployment"))
 _EVENTS = record(events=listed(ref("Event")))
 _PLAYBOOK_SHOWN = record(node_playbook=ref("Playbook"))
+_SCHEDULE_SHOWN = record(schedule=ref("Schedule"))
 _INCIDENT_SHOWN = record(incident=ref("IncidentDetails"))
 _SOURCE_SHOWN = record(source=ref("HealthSource"))
 _NODE_ACTIONS = record(_PAGED, node_actions=listed(ref("NodeActionSummary")))
@@ -53,6 +54,7 @@ ANSWERS: dict[str, JsonMap] = {
     "Show stack files": by_name(TEXT),
     "List outputs": record(outputs=listed(record(output_key=TEXT, description=TEXT))),
     "Show output": record(output=ref("Output")),
+    "Detach objects": record(detached=by_name(record(type=TEXT, id=TEXT))),
     "List actions": record(_PAGED, actions=listed(ref("Action"))),
     "Show action": _ACTION_SHOWN,
     "Signal action": _ACTION_SHOWN,
@@ -79,11 +81,35 @@ ANSWERS: dict[str, JsonMap] = {
         lock=or_null(ref("Lock")),
         suppressed=listed(ref("SuppressedRequest")),
     ),
+    "Show why": ref("Why"),
     "Replay suppressed request": ANY,
+    "List schedules": record(_PAGED, schedules=listed(ref("Upcoming"))),
+    "List schedules of a stack": record(schedules=listed(ref("Schedule"))),
+    "Create schedule": _SCHEDULE_SHOWN,
+    "Show schedule": _SCHEDULE_SHOWN,
+    "Put schedule": _SCHEDULE_SHOWN,
+    "Show expiry": record(expiry=ref("Expiry")),
+    "Put expiry": record(expiry=ref("Expiry")),
+    "List approvals": record(_PAGED, approvals=listed(ref("Approval"))),
+    "Show approval": record(approval=ref("ApprovalDetails")),
+    "Approve": record(approval=ref("Approval")),
+    "Reject": record(approval=ref("Approval")),
+    "Show change policy": ref("ChangePolicy"),
+    "Put change policy": ref("ChangePolicy"),
+    "Show change policy of a stack": ref("ChangePolicy"),
+    "Put change policy of a stack": ref("ChangePolicy"),
     "List healing policies": record(_PAGED, healing_policies=listed(ref("HealingPolicy"))),
     "Show healing": ref("Healing"),
     "Put healing policy": ref("Healing"),
     "Acknowledge scope": ref("Healing"),
+    "List sources": record(sources=listed(ref("ShownSource"))),
+    "List readers": record(readers=listed(ref("ShownReader"))),
+    "List revisions": record(revisions=listed(ref("ListedRevision"))),
+    "Show revision": record(revision=ref("ShownRevision")),
+    "Compare revisions": record(changes=listed(ref("DefinitionChange"))),
+    "List drift": record(_PAGED, drift=ref("DriftList")),
+    "Show quota": record(quota=ref("Quota")),
+    "Show drift": record(_PAGED, drift=ref("DriftList")),
     "List incidents": record(_PAGED, incidents=listed(ref("Incident"))),
     "Show incident": _INCIDENT_SHOWN,
     "Approve incident": _INCIDENT_SHOWN,

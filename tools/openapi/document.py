@@ -6,13 +6,16 @@ from http import HTTPStatus
 from pathlib import Path
 
 from heatlite import __version__
-from heatlite.api import query, views
-from heatlite.api.handlers import resource_list
+from heatlite.api import query
+from heatlite.api.handlers.resources import resource_list
+from heatlite.api.wire import views
 from heatlite.core.json import Json, JsonMap, parse
 from heatlite.core.status import ActionStatus, Cause, Verb
+from heatlite.features.drift.states import DriftState
 from heatlite.features.healing.terms import ClosedAs, IncidentState
 from heatlite.features.nodes.api import node_actions
 from heatlite.features.nodes.states import NodeActionState, Requester
+from heatlite.features.quota.feature import MODES as QUOTA_MODES
 from heatlite.plugin.registry import SUPPORT_STATUSES
 from heatlite.store.actions import listing
 from heatlite.store.audit import Outcome
@@ -52,6 +55,8 @@ _WORDS: dict[str, JsonMap] = {
     "sort_dir": _SORT_DIR,
     "template_type": {"type": "string", "enum": ["cfn", "hot"]},
     "support_status": {"type": "string", "enum": sorted(SUPPORT_STATUSES)},
+    "approval": {"type": "string", "enum": ["refuse", "wait"]},
+    "quota_check": {"type": "string", "enum": [*QUOTA_MODES]},
     "ignore_errors": {"type": "string", "enum": ["99001"]},
     "since": {"type": "string", "format": "date-time"},
     "until": {"type": "string", "format": "date-time"},
@@ -64,6 +69,7 @@ _LISTS: dict[tuple[str, str], Iterable[str]] = {
     ("List actions", "cause"): [*Cause],
     ("List actions", "status"): [*ActionStatus],
     ("List audit log", "outcome"): [*Outcome],
+    ("List drift", "state"): [*DriftState],
     ("List incidents", "state"): [*IncidentState],
     ("List incidents", "closed_as"): [*ClosedAs],
     ("List node actions", "state"): [*NodeActionState],
@@ -71,6 +77,7 @@ _LISTS: dict[tuple[str, str], Iterable[str]] = {
     ("List node actions of a stack", "state"): [*NodeActionState],
     ("List node actions of a stack", "requester"): [*Requester],
     ("List resources", "health"): resource_list.HEALTH,
+    ("Show drift", "state"): [*DriftState],
 }
 """Words of such lists, by operation and parameter."""
 _SORTS = {
@@ -250,7 +257,12 @@ def _success(code: int, sections: Sequence[Operation]) -> JsonMap:
         return shown
     if first.title in TEXT_ANSWERS:
         return {**shown, "content": {TEXT_ANSWERS[first.title]: {"schema": {"type": "string"}}}}
-    kinds: JsonMap = {"application/json": {"schema": _answer(code, first)}}
+    answers: list[Json] = []
+    for section in sections:
+        if _answer(code, section) not in answers:
+            answers.append(_answer(code, section))
+    schema = _answer(code, first) if len(answers) == 1 else {"anyOf": answers}
+    kinds: JsonMap = {"application/json": {"schema": schema}}
     if first.title == "List events":
         kinds["text/event-stream"] = {"schema": {"type": "string"}}
     return {**shown, "content": kinds}

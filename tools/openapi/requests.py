@@ -1,14 +1,14 @@
 """Schemas of the request bodies, from the structs and documents that check them."""
 
-import ast
-import inspect
-from collections.abc import Mapping
-from functools import cache
 
-from heatlite.api import bodies, group_bodies
-from heatlite.core.json import Json, JsonMap
-from heatlite.core.validation import schema_of
+from heatlite.api.wire import bodies, group_bodies, scheduled_bodies, stack_bodies
+from heatlite.core.json import Json, JsonMap, as_map
+from heatlite.core.wire import locks
 from heatlite.engine.state import group_requests
+from heatlite.features.approvals.api import handlers as decisions
+from heatlite.features.change_policy import document
+from heatlite.features.drift import accepting, reverting
+from heatlite.features.guards.bodies import GuardKeys
 from heatlite.features.healing import by_hand
 from heatlite.features.healing.api import intake, policies
 from heatlite.features.healing.intake import source_document
@@ -16,65 +16,23 @@ from heatlite.features.healing.rules import policy
 from heatlite.features.nodes import playbooks as runs
 from heatlite.features.nodes.agents import registration
 from heatlite.features.nodes.api import node_actions, playbooks
-from tools.openapi.reference import plain
+from heatlite.features.ownership import bodies as ownership
+from heatlite.features.parameter_sources.bodies import SourceKeys
+from heatlite.features.revisions import undoing
+from heatlite.features.schedules.api import bodies as schedules
+from heatlite.features.schedules.api import expiry
 from tools.openapi.schemas import ref
+from tools.openapi.structs import schema
 
-MODULES = (
-    bodies, group_bodies, group_requests, by_hand, intake, node_actions, playbooks, policies, registration,
-    policy, runs, source_document,
-)  # fmt: skip
-"""Modules with the structs of bodies, whose fields have docstrings."""
 NO_OPTIONS: JsonMap = {"description": "Not read; clients send null or an empty text."}
-
-
-@cache
-def _docs() -> Mapping[str, Mapping[str, str]]:
-    """Return the docstrings of fields, by the names of struct and field."""
-    found: dict[str, dict[str, str]] = {}
-    for module in MODULES:
-        for node in ast.parse(inspect.getsource(module)).body:
-            if isinstance(node, ast.ClassDef):
-                bases = (ast.unparse(base).rpartition(".")[2] for base in node.bases)
-                docs = {name: doc for base in bases for name, doc in found.get(base, {}).items()}
-                for field, text in zip(node.body, node.body[1:], strict=False):
-                    match field, text:
-                        case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(doc))):
-                            docs[name] = plain(" ".join(doc.split()))
-                found[node.name] = docs
-    return found
-
-
-def _described(schema: Json) -> Json:
-    """Return the schema of a struct with the docstrings of its fields."""
-    if isinstance(schema, list):
-        return [_described(one) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    found = {key: _described(one) for key, one in schema.items()}
-    if isinstance(found.get("description"), str):
-        found["description"] = plain(" ".join(str(found["description"]).split()))
-    properties = found.get("properties")
-    if isinstance(properties, dict):
-        docs = _docs()[str(found["title"])]
-        found["properties"] = {
-            name: {**field, "description": docs[name]} if name in docs and isinstance(field, dict) else field
-            for name, field in properties.items()
-        }
-    return found
-
-
-def _schema(kind: type) -> JsonMap:
-    found = _described(schema_of(kind))
-    assert isinstance(found, dict)
-    return found
 
 
 def _action(name: str, *kinds: type, optional: bool = True) -> JsonMap:
     """Return the schema of an object with the name of an action as its only key."""
-    values: list[Json] = [_schema(kind) for kind in kinds]
+    values: list[Json] = [schema(kind) for kind in kinds]
     if optional:
         values.append({"enum": ["", None]})
-    value: JsonMap = {"anyOf": values} if len(values) > 1 else _schema(kinds[0])
+    value: JsonMap = {"anyOf": values} if len(values) > 1 else schema(kinds[0])
     return _only(name, value)
 
 
@@ -82,74 +40,101 @@ def _only(name: str, value: JsonMap) -> JsonMap:
     return {"type": "object", "properties": {name: value}, "required": [name], "additionalProperties": False}
 
 
-def _needs_one(kind: type, *alternatives: str) -> JsonMap:
-    """Return the schema of a struct of which one of several fields is not null."""
+def _definition(kind: type, *alternatives: str) -> JsonMap:
+    """Return the schema of the definition of a stack, with the keys of features.
+
+    One of the alternatives is not null.
+    """
     given: JsonMap = {"not": {"type": "null"}}
-    return {**_schema(kind), "anyOf": [{"required": [one], "properties": {one: given}} for one in alternatives]}
+    parts = [as_map(schema(one)["properties"]) for one in (kind, SourceKeys, GuardKeys)]
+    found = {**schema(kind), "properties": {name: field for part in parts for name, field in part.items()}}
+    needs: list[Json] = [{"required": [one], "properties": {one: given}} for one in alternatives]
+    return {**found, "anyOf": needs} if needs else found
 
 
 _SIGNAL: JsonMap = {"type": ["object", "null"]}
 _REPORTS = ref("HealthReports")
-_WHOLE = _needs_one(bodies.Definition, "template", "template_url")
+_WHOLE = _definition(stack_bodies.Definition, "template", "template_url")
+_CHANGE = _definition(stack_bodies.Definition)
 
 BODIES: dict[str, JsonMap] = {
-    "Create stack": _needs_one(bodies.Creation, "template", "template_url", "adopt_stack_data"),
-    "Preview stack": _needs_one(bodies.Creation, "template", "template_url"),
+    "Create stack": _definition(stack_bodies.Creation, "template", "template_url", "adopt_stack_data"),
+    "Preview stack": _definition(stack_bodies.Creation, "template", "template_url"),
     "Update stack": _WHOLE,
-    "Patch stack": _schema(bodies.Definition),
+    "Patch stack": _CHANGE,
     "Preview stack update": _WHOLE,
-    "Preview stack patch": _schema(bodies.Definition),
+    "Preview stack patch": _CHANGE,
     "Validate template": _WHOLE,
     "List template problems": _WHOLE,
     "Check stack": _action("check", bodies.CheckOptions),
     "Retry stack": _only("retry", NO_OPTIONS),
     "Suspend stack": _action("suspend", bodies.TimingOptions),
     "Resume stack": _action("resume", bodies.TimingOptions),
+    "Schedule update": _action("update", scheduled_bodies.ScheduledUpdate, optional=False),
+    "Schedule delete": _action("delete", scheduled_bodies.ScheduledDelete, optional=False),
     "Cancel update": _only("cancel_update", NO_OPTIONS),
     "Cancel without rollback": _only("cancel_without_rollback", NO_OPTIONS),
+    "End bake": _action("end_bake", bodies.EndBake),
     "Complete lifecycle": _action("complete_lifecycle", bodies.LifecycleToken, optional=False),
     "Rotate signal keys": _only("rotate_keys", NO_OPTIONS),
-    "Lock stack": _action("lock", bodies.LockOptions),
+    "Lock stack": _action("lock", locks.LockOptions),
     "Unlock stack": _action("unlock", bodies.Nothing),
     "Repair resources": _action("heal", by_hand.HealRequest),
+    "Put back drift": _action("revert_drift", reverting.RevertRequest),
+    "Accept drift": _action("accept_drift", accepting.AcceptRequest),
+    "Import objects": _action("import", ownership.ImportRequest, optional=False),
+    "Detach objects": _action("detach", ownership.DetachRequest, optional=False),
+    "Move resources": _action("move", ownership.MoveRequest, optional=False),
+    "Undo": _action("undo", undoing.UndoRequest),
     "Protect stack or resource": _action("protect", bodies.ProtectionOptions),
     "Unprotect stack or resource": _action("unprotect", bodies.ProtectionOptions),
-    "Resize group": _action("resize", group_requests.Resize, group_requests.FollowTemplate, optional=False),
+    "Resize group": _action(
+        "resize", group_requests.Resize, group_requests.NewLimits, group_requests.FollowTemplate, optional=False
+    ),
     "Scale out group": _action("scale_out", group_requests.ScaleOut),
     "Scale in group": _action("scale_in", group_requests.ScaleIn),
     "Delete group members": _action("delete_members", group_requests.DeleteMembers, optional=False),
+    "Let members leave a group": _action("leave", group_requests.Leave, optional=False),
+    "Let objects join a group": _action("join", group_requests.Join, optional=False),
     "Replace group members": _action("replace_members", group_bodies.ReplacedMembers, optional=False),
     "Check resource": _action("check", group_bodies.MemberCheck),
     "Recover resource": _action("recover", group_bodies.RecoverOptions),
-    "Signal action": _schema(bodies.ActionSignal),
-    "Create node action": _schema(node_actions.NewNodeAction),
-    "Approve node action": _schema(node_actions.Decision),
-    "Reject node action": _schema(node_actions.Decision),
-    "Cancel node action": _schema(bodies.Nothing),
-    "Put playbook": _schema(playbooks.PlaybookText),
-    "Run playbook": _schema(runs.RunRequest),
-    "Approve playbook run": _schema(node_actions.Decision),
-    "Reject playbook run": _schema(bodies.Nothing),
-    "Take snapshot": _schema(bodies.SnapshotOptions),
-    "Put healing policy": _schema(policy.PolicyDocument),
-    "Acknowledge scope": _schema(policies.Scope),
-    "Approve incident": _schema(policies.ApprovedPlan),
-    "Close incident": _schema(policies.Reason),
+    "Signal action": schema(bodies.ActionSignal),
+    "Create node action": schema(node_actions.NewNodeAction),
+    "Approve node action": schema(node_actions.Decision),
+    "Reject node action": schema(node_actions.Decision),
+    "Cancel node action": schema(bodies.Nothing),
+    "Put playbook": schema(playbooks.PlaybookText),
+    "Run playbook": schema(runs.RunRequest),
+    "Approve playbook run": schema(node_actions.Decision),
+    "Reject playbook run": schema(bodies.Nothing),
+    "Create schedule": schema(schedules.ScheduleBody),
+    "Put schedule": schema(schedules.ScheduleBody),
+    "Put expiry": schema(expiry.ExpiryBody),
+    "Take snapshot": schema(bodies.SnapshotOptions),
+    "Approve": schema(decisions.Approval),
+    "Reject": schema(decisions.Rejection),
+    "Put change policy": schema(document.ProjectDocument),
+    "Put change policy of a stack": schema(document.StackDocument),
+    "Put healing policy": schema(policy.PolicyDocument),
+    "Acknowledge scope": schema(policies.Scope),
+    "Approve incident": schema(policies.ApprovedPlan),
+    "Close incident": schema(policies.Reason),
     "Report health": _REPORTS,
     "Put health reports": _REPORTS,
-    "Put health source": _schema(source_document.SourceDocument),
-    "Create intake token": _schema(intake.NewToken),
+    "Put health source": schema(source_document.SourceDocument),
+    "Create intake token": schema(intake.NewToken),
     "Signal resource": _SIGNAL,
     "Signal resource with a signed URL": _SIGNAL,
     "Signal wait condition": _SIGNAL,
-    "Mark resource unhealthy": _schema(bodies.HealthMark),
-    "Mark several resources unhealthy": _schema(bodies.HealthMarks),
-    "Create software config": _schema(bodies.ConfigBody),
-    "Create software deployment": _schema(bodies.Deployment),
-    "Update software deployment": _schema(bodies.DeploymentChanges),
-    "Orchestrate nodes": _schema(bodies.Nothing),
-    "Register node": _schema(registration.Registered),
-    "Tell of a change at a node": _schema(bodies.Nothing),
+    "Mark resource unhealthy": schema(bodies.HealthMark),
+    "Mark several resources unhealthy": schema(bodies.HealthMarks),
+    "Create software config": schema(bodies.ConfigBody),
+    "Create software deployment": schema(bodies.Deployment),
+    "Update software deployment": schema(bodies.DeploymentChanges),
+    "Orchestrate nodes": schema(bodies.Nothing),
+    "Register node": schema(registration.Registered),
+    "Tell of a change at a node": schema(bodies.Nothing),
 }
 """Bodies by the titles of the reference."""
 

@@ -3,11 +3,24 @@
 Objects are open: later versions may add keys. A test closes them and compares them with the samples of the reference.
 """
 
+from heatlite.core.actions.repairs import Part
+from heatlite.core.clouds import CloudIdentity
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.status import ActionStatus, Control, LockLevel
+from heatlite.core.wire import actions, events, locks, resources, stacks, why
+from heatlite.features.approvals.store.records import ApprovalState, Subject
+from heatlite.features.change_policy.document import Origin as PolicyOrigin
+from heatlite.features.change_policy.document import PolicyKeys
+from heatlite.features.drift.states import DriftState
+from heatlite.features.guards import wire as guards
 from heatlite.features.healing.terms import Brake, ClosedAs, IncidentState
 from heatlite.features.nodes.states import NodeActionState, NodeState, Origin, Requester
+from heatlite.features.parameter_sources import wire as sources
+from heatlite.features.quota.assessment import State as QuotaState
+from heatlite.features.revisions import wire as revisions
+from heatlite.features.rules import wire as findings
+from heatlite.features.schedules.expiry.state import State, Then
 from heatlite.store.audit import Outcome
+from tools.openapi.structs import answer
 
 ANY: JsonMap = {}
 TEXT: JsonMap = {"type": "string"}
@@ -67,55 +80,19 @@ TEXT_OR_NULL, TIME_OR_NULL = or_null(TEXT), or_null(TIME)
 TEXTS, LINKS = listed(TEXT), listed(ref("Link"))
 IDENTITY = record(tenant=TEXT, stack_name=TEXT, stack_id=TEXT, path=TEXT)
 
-_STACK_TIMES: JsonMap = {"creation_time": TIME, "updated_time": TIME_OR_NULL, "deletion_time": TIME_OR_NULL}
-_STACK_SUMMARY = record(
-    {"project": TEXT},
-    **named("id stack_name description stack_status stack_status_reason", TEXT),
-    links=LINKS,
-    **_STACK_TIMES,
-    **named("stack_owner parent stack_user_project_id", TEXT_OR_NULL),
-    tags=or_null(TEXTS),
-    locked=FLAG,
-    protected=FLAG,
-    health=or_null(ref("StackHealth")),
-)
-_DESCRIBED = record(
-    **named("id stack_name description template_description", TEXT),
-    links=LINKS,
-    **_STACK_TIMES,
-    parameters=by_name(TEXT_OR_NULL),
-    disable_rollback=FLAG,
-    timeout_mins=or_null(COUNT),
-    **named("stack_owner parent stack_user_project_id", TEXT_OR_NULL),
-    tags=TEXTS,
-    notification_topics=listed(TEXT),
-    capabilities=listed(TEXT),
-)
-_STACK = widened(
-    _DESCRIBED,
-    {"outputs": listed(ref("Output"))},
-    stack_status=TEXT,
-    stack_status_reason=TEXT,
-    locked=FLAG,
-    protection=or_null(ref("Protection")),
-    health=or_null(ref("StackHealth")),
-    cloud=or_null(ref("Cloud")),
-)
+_NEXT_SCHEDULE = record(**named("name do", TEXT), next_at=TIME)
+_OF_FEATURES: JsonMap = {
+    "approvals": COUNT,
+    "drift": ref("StackDrift"),
+    "expiry": or_null(ref("Expiry")),
+    "guard": answer(guards.StackGuard),
+    "next_schedule": _NEXT_SCHEDULE,
+}
+_DESCRIBED = answer(stacks.Described)
 _STATE = named("physical_resource_id resource_status resource_status_reason", TEXT)
-_RESOURCE = record(
-    {
-        **{"parent_resource": TEXT, "health": ref("ResourceHealth"), "description": TEXT},
-        **{"left_over": listed(record(**_STATE, resource_type=TEXT, creation_time=TIME, updated_time=TIME))},
-        **{"attributes": or_null(MAP), "attributes_error": TEXT},
-    },
-    **named("resource_name logical_resource_id resource_type", TEXT),
-    **_STATE,
-    creation_time=TIME,
-    updated_time=TIME,
-    required_by=TEXTS,
-    links=LINKS,
-    protection=or_null(ref("Protection")),
-    deletion_policy={"type": "string", "enum": ["Delete", "Retain", "Snapshot"]},
+_RESOURCE = widened(
+    answer(resources.Resource, resources.HealthOfResource, resources.ResourceDetails),
+    {"drift": ref("ResourceDrift")},
 )
 _PREVIEW_RESOURCE = record(
     {"properties": ANY, "parent_resource": TEXT, "nested_stack_id": TEXT},
@@ -130,7 +107,7 @@ _PREVIEW_RESOURCE = record(
     attributes=MAP,
 )
 _PLANNED = record(
-    {"health": ref("ResourceHealth")},
+    {"health": ref("ResourceHealth"), "selection": one_of(Part)},
     **named("resource_name resource_type physical_resource_id action", TEXT),
     path=TEXTS,
     after=TEXTS,
@@ -139,32 +116,6 @@ _PLANNED = record(
     properties=listed(record(name=TEXT, old=ANY, new=ANY, known_later=FLAG, replaces=FLAG, because_of=TEXTS)),
     metadata_differs=FLAG,
     protected=FLAG,
-)
-_EVENT = record(
-    **named("id resource_name logical_resource_id", TEXT),
-    **_STATE,
-    links=LINKS,
-    event_time=TIME,
-)
-_BEGUN = record(**named("id name action target", TEXT), status=one_of(ActionStatus))
-_ACTION = widened(
-    _BEGUN,
-    cause=TEXT,
-    status_reason=TEXT,
-    control=or_null(one_of(Control)),
-    owner=TEXT_OR_NULL,
-    parent=TEXT_OR_NULL,
-    context=record(user=TEXT_OR_NULL, project=TEXT, request_id=TEXT, roles=TEXTS),
-    created_at=TIME,
-    **named("updated_at not_before start_time stop_time end_time deadline", TIME_OR_NULL),
-    timeout=NUMBER,
-    interval=NUMBER,
-    attempt=COUNT,
-    retries=COUNT,
-    **named("inputs outputs data", MAP),
-    depends_on=TEXTS,
-    depended_by=TEXTS,
-    links=LINKS,
 )
 _STACK_RECORD = record(
     **named("name id action status project_id", TEXT),
@@ -190,6 +141,29 @@ _NODE_ACTION = record(
     links=LINKS,
 )
 _PLAYBOOK = record(name=TEXT, created_by=TEXT_OR_NULL, created_at=TIME, updated_at=TIME_OR_NULL, links=LINKS)
+_LAST = or_null(
+    record(
+        **named("due at", TIME),
+        result={"type": "string", "enum": ["started", "refused", "skipped", "missed"]},
+        **named("code action_id", TEXT_OR_NULL),
+    )
+)
+_APPROVAL = record(
+    subject=one_of(Subject),
+    state=one_of(ApprovalState),
+    nodes=TEXTS,
+    because=TEXTS,
+    may_decide=FLAG,
+    requested_at=TIME,
+    **named("id stack_name digest requested_by reason", TEXT),
+    **named("stack_id resource decided_by action_id incident_id node_action_id replaced_by", TEXT_OR_NULL),
+    **named("expires_at decided_at", TIME_OR_NULL),
+)
+_POLICY_VALUE = record(value={"type": ["string", "integer", "boolean"]}, **{"from": one_of(PolicyOrigin)})
+_POLICY_GUARD = record(value=or_null(MAP), **{"from": one_of(PolicyOrigin)})
+_POLICY_RULES = record(
+    value=listed(record(name=TEXT, **{"from": one_of(PolicyOrigin)})), **{"from": one_of(PolicyOrigin)}
+)
 _INCIDENT = record(
     **named("id source stack_id root_stack_id path member scope summary", TEXT),
     state=one_of(IncidentState),
@@ -211,26 +185,62 @@ _TOKEN = record(
     last_used_at=TIME_OR_NULL,
 )
 _ACCESS_KEY = record(**named("id project_id user", TEXT), roles=listed(TEXT), created_at=TIME)
+_NUMBER_OR_NULL = or_null({"type": "integer"})
+_QUOTA_NOW: JsonMap = {
+    "kind": TEXT, "limit": _NUMBER_OR_NULL, "used": _NUMBER_OR_NULL, "reserved": COUNT, "holders": TEXTS,
+}  # fmt: skip
+_QUOTA_KIND = record(**_QUOTA_NOW, needed=COUNT, known=FLAG, short=COUNT)
+_QUOTA = {"state": one_of(QuotaState), "read_at": TIME_OR_NULL, "causes": by_name(TEXT)}
+
 SCHEMAS: JsonMap = {
+    "Quota": record(**_QUOTA, kinds=listed(record(**_QUOTA_NOW))),
+    "PlanQuota": record(**_QUOTA, kinds=listed(_QUOTA_KIND)),
     "Link": record(href=TEXT, rel=TEXT),
     "Fault": record(
-        code={"type": "integer"}, title=TEXT, explanation=TEXT, error=record(type=TEXT, message=TEXT, traceback=NULL)
+        code={"type": "integer"},
+        title=TEXT,
+        explanation=TEXT,
+        error=record(
+            {
+                "shortages": listed(_QUOTA_KIND),
+                "readers": listed(answer(sources.AffectedReader)),
+                "others": COUNT,
+                "holder": MAP,
+                "way_out": listed(MAP),
+            },
+            type=TEXT,
+            message=TEXT,
+            traceback=NULL,
+        ),
     ),
     "Accepted": record(**named("message code title", TEXT)),
     "HealthReports": {"anyOf": [MAP, listed(ANY)]},
-    "Cloud": record(name=TEXT, auth_url=TEXT, region=TEXT_OR_NULL, project_id=TEXT_OR_NULL),
-    "Protection": record(protected_by=TEXT_OR_NULL, reason=TEXT_OR_NULL, protected_at=TIME),
-    "StackHealth": record(**named("unhealthy unknown suspected held scopes_suspended", COUNT)),
-    "ResourceHealth": record(
-        state={"type": "string", "enum": ["unhealthy", "suspected", "unknown"]},
-        since=TIME_OR_NULL,
-        source=TEXT_OR_NULL,
-        incident=TEXT_OR_NULL,
-        reason=TEXT,
+    "Cloud": answer(CloudIdentity),
+    "StackDrift": record(drifted=COUNT, unknown=COUNT, checked_at=TIME_OR_NULL),
+    "ResourceDrift": record(
+        state=one_of(DriftState), since=TIME_OR_NULL, checked_at=TIME_OR_NULL, differences=COUNT
     ),
+    "DriftList": record(
+        **named("drifted in_sync unknown not_checked ignored", COUNT),
+        checked_at=TIME_OR_NULL,
+        resources=listed(
+            record(
+                **named("id resource_name path stack_id root_stack_id resource_type", TEXT),
+                physical_resource_id=TEXT_OR_NULL,
+                state=one_of(DriftState),
+                **named("since unknown_since checked_at", TIME_OR_NULL),
+                ignored=COUNT,
+                truncated=FLAG,
+                differences=listed(record({"stored": ANY, "live": ANY, "ignored": FLAG}, path=TEXT)),
+            )
+        ),
+    ),
+    "ResourceHealth": answer(resources.ResourceHealth),
     "Output": record({"output_error": TEXT}, output_key=TEXT, description=TEXT, output_value=ANY),
-    "StackSummary": _STACK_SUMMARY,
-    "Stack": _STACK,
+    "StackSummary": widened(answer(stacks.ListedStack), _OF_FEATURES),
+    "Stack": widened(
+        answer(stacks.Described, stacks.StackState), {"outputs": listed(ref("Output")), **_OF_FEATURES}
+    ),
     "StackPreview": widened(_DESCRIBED, resources=listed(ref("PreviewTree"))),
     "StackRecord": _STACK_RECORD,
     "Resource": _RESOURCE,
@@ -240,17 +250,27 @@ SCHEMAS: JsonMap = {
     "ResourceChanges": record(
         **dict.fromkeys(("unchanged", "updated", "replaced", "added", "deleted"), listed(ref("PreviewResource")))
     ),
-    "Plan": record({"digest": TEXT}, resources=listed(_PLANNED)),
-    "Event": _EVENT,
-    "EventDetails": widened(_EVENT, resource_type=TEXT, resource_properties=ANY),
-    "BegunAction": _BEGUN,
-    "Action": _ACTION,
-    "Transition": record(
-        **{"time": TIME, "from": one_of(ActionStatus), "to": one_of(ActionStatus)},
-        attempt=COUNT,
-        owner=TEXT_OR_NULL,
-        reason=TEXT,
+    "Plan": record(
+        {
+            **named("template_patch parameters_patch environment_patch unverified omitted", listed(MAP)),
+            "digest": TEXT,
+            "quota": ref("PlanQuota"),
+            "approval": record(needed=FLAG, because=listed(TEXT)),
+            "rules": listed(answer(findings.Finding)),
+            "sources": listed(answer(sources.SourceChange)),
+            "readers": listed(answer(sources.AffectedReader)),
+            "guard": {"type": "object"},
+            "template": TEXT,
+            "after": listed(_PLANNED),
+            "restricted": answer(stacks.Restricted),
+        },
+        resources=listed(_PLANNED),
     ),
+    "Event": answer(events.Event),
+    "EventDetails": answer(events.Event, events.EventDetails),
+    "BegunAction": answer(actions.BegunAction),
+    "Action": answer(actions.Action),
+    "Transition": answer(actions.Transition),
     "Snapshot": record(
         {"data_error": TEXT},
         **named("id action status status_reason", TEXT),
@@ -258,25 +278,16 @@ SCHEMAS: JsonMap = {
         data=or_null(ref("StackRecord")),
         creation_time=TIME,
     ),
-    "Lock": record(
-        level=one_of(LockLevel),
-        locked_by=TEXT_OR_NULL,
-        reason=TEXT_OR_NULL,
-        locked_at=TIME,
-        expires_at=TIME_OR_NULL,
-        inherited_from=or_null(record(id=TEXT, name=TEXT)),
-    ),
-    "SuppressedRequest": record(
-        **named("id request detail", TEXT),
-        stack=record(id=TEXT, name=TEXT_OR_NULL),
-        time=TIME,
-        last_time=TIME,
-        count=COUNT,
-        target=TEXT_OR_NULL,
-        requested_by=TEXT_OR_NULL,
-        effect=ANY,
-        replayable=FLAG,
-    ),
+    "Why": answer(why.Why),
+    "Fact": answer(why.Fact),
+    "WayOut": answer(why.WayOut),
+    "ListedRevision": answer(revisions.ListedRevision),
+    "ShownRevision": answer(revisions.ShownRevision),
+    "DefinitionChange": answer(revisions.DefinitionChange),
+    "ShownSource": answer(sources.ShownSource),
+    "ShownReader": answer(sources.ShownReader),
+    "Lock": answer(locks.Lock),
+    "SuppressedRequest": answer(locks.SuppressedRequest),
     "SoftwareConfigSummary": widened(_CONFIG_SUMMARY, {"project": TEXT}),
     "SoftwareConfig": widened(_CONFIG_SUMMARY, config=ANY, inputs=listed(MAP), outputs=listed(MAP), options=MAP),
     "SoftwareDeployment": record(
@@ -321,6 +332,17 @@ SCHEMAS: JsonMap = {
         ),
         digest=TEXT,
     ),
+    "Approval": _APPROVAL,
+    "ApprovalDetails": widened(_APPROVAL, content=MAP),
+    "ChangePolicy": record(
+        change_policy=or_null(MAP),
+        version=COUNT,
+        updated_by=TEXT_OR_NULL,
+        updated_at=TIME_OR_NULL,
+        effective=record(
+            **named(" ".join(PolicyKeys.__struct_fields__), _POLICY_VALUE), guard=_POLICY_GUARD, rules=_POLICY_RULES
+        ),
+    ),
     "HealingPolicy": record(
         policy=MAP, version=COUNT, updated_by=TEXT, updated_at=TIME, **named("stack_id stack_name", TEXT)
     ),
@@ -346,6 +368,31 @@ SCHEMAS: JsonMap = {
         _INCIDENT,
         alerts=listed(record(key=TEXT, summary=TEXT, **named("starts_at first_seen last_seen", TIME), reports=COUNT)),
         history=listed(record(**{"time": TIME, "from": TEXT, "to": TEXT, "reason": TEXT})),
+    ),
+    "Schedule": record(
+        do=MAP,
+        enabled=FLAG,
+        window=COUNT,
+        last=_LAST,
+        **named("id name cron timezone created_by", TEXT),
+        **named("starts_at ends_at next_at", TIME_OR_NULL),
+    ),
+    "Expiry": record(
+        expires_at=TIME,
+        then=one_of(Then),
+        warn_before=listed(COUNT),
+        state=one_of(State),
+        code=TEXT_OR_NULL,
+        set_by=TEXT,
+    ),
+    "Upcoming": record(
+        kind={"type": "string", "enum": ["action", "expiry", "lock_expiry", "schedule", "series"]},
+        do=MAP,
+        enabled=FLAG,
+        last=_LAST,
+        next_at=TIME_OR_NULL,
+        **named("id name stack_name stack_id owner", TEXT),
+        **named("cron timezone", TEXT_OR_NULL),
     ),
     "AccessKey": _ACCESS_KEY,
     "NewAccessKey": widened(_ACCESS_KEY, secret=TEXT),
@@ -392,7 +439,7 @@ SCHEMAS: JsonMap = {
         hint=TEXT_OR_NULL,
     ),
     "TemplateDescription": record(
-        {"NestedParameters": MAP, "ParameterGroups": listed(MAP)},
+        {"NestedParameters": MAP, "ParameterGroups": listed(MAP), "rules": listed(answer(findings.Finding))},
         Description=TEXT,
         Parameters=by_name(MAP),
         Environment=MAP,

@@ -20,8 +20,8 @@ from msgspec import Struct
 from heatlite.core.clock import to_text
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import Unavailable
-from heatlite.core.file_locks import locked
 from heatlite.core.json import dump, pretty
+from heatlite.core.runtime.file_locks import locked
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class WatchedFile(Generic[T]):
         self._path = path
         self._what = what
         self._parse = parse
-        self._seen: tuple[int, int, int] | None = None
+        self._read_stamp: tuple[int, int, int] | None = None
         self._read()
 
     def get(self) -> T:
@@ -63,22 +63,22 @@ class WatchedFile(Generic[T]):
         Raises Unavailable if it cannot be read: revoked accounts must stay out.
         """
         try:
-            if self._stamp() != self._seen:
+            if self._stamp() != self._read_stamp:
                 self._read()
         except (BadSetting, OSError) as error:
-            self._seen = None
+            self._read_stamp = None
             log.error("%s", error)
             raise Unavailable(service=self._what, reason="it cannot be read; the log says why") from error
         return self._content
 
     def _read(self) -> None:
         try:
-            seen = self._stamp()  # before reading, so that a write meanwhile is noticed next time
+            stamp = self._stamp()  # before reading, so that a write meanwhile is noticed next time
             self._content = self._parse(self._path.read_text("utf-8"), self._path)
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
             raise BadSetting(f"{self._what} ({self._path}) cannot be read: {reason}.") from error
-        self._seen = seen
+        self._read_stamp = stamp
 
     def _stamp(self) -> tuple[int, int, int]:
         found = self._path.stat()

@@ -1,17 +1,17 @@
 """Access control: authenticates a caller, and checks the project and the rule."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from msgspec.structs import replace
 
 from heatlite.api import query
-from heatlite.api.access.policy import OPEN, PROVEN, SIGNAL, STACK_USER, Policy
+from heatlite.api.access.policy import OPEN, PROVEN, SIGNAL, Policy
 from heatlite.api.request import Request
-from heatlite.core.context import ADMIN, MACHINE, Context, Replay
+from heatlite.core.context import ADMIN, MACHINE, STACK_USER, Context, Replay
 from heatlite.core.errors import Forbidden, HTTPForbidden, Unauthorized
 from heatlite.core.json import JsonMap
-from heatlite.core.secret_fields import HidesSecrets
+from heatlite.core.redaction.secret_fields import HidesSecrets
 from heatlite.engine.outbound.self_auth import HEADER, SelfAuth
 from heatlite.engine.types.agent_accounts import Accounts
 
@@ -192,6 +192,21 @@ class AccessControl:
         req.env[SECRETS["token"]], project = found
         self.admit(req, project, None, {})
         return True
+
+    def author_now(self, author: Context, confirm: Callable[[], None]) -> Context:
+        """Return the author of stored work with the rights that are left.
+
+        These are those of then that the author still has.
+
+        `confirm` asks the identity service for it, where that keeps the accounts, and raises an error if they are gone.
+        """
+        if self._authenticator is not None:
+            if self.has_own_keys:
+                roles = author.roles & self._authenticator.roles(author.user, author.project)
+                author = replace(author, roles=roles)
+            else:
+                confirm()
+        return self._ruled(author)
 
     @staticmethod
     def _take_bearer(req: Request) -> None:

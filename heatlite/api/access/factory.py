@@ -3,7 +3,7 @@
 Imports the libraries of an authentication method only if it is used.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from heatlite.api.access.account_files import Projects, add_token, write_account
@@ -13,7 +13,7 @@ from heatlite.api.access.policy import Policy, Table
 from heatlite.api.access.tokens import Tokens
 from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, Settings
-from heatlite.core.extras import MissingLibrary
+from heatlite.core.runtime.extras import MissingLibrary
 from heatlite.engine.outbound.self_auth import SelfAuth
 from heatlite.engine.types.agent_accounts import Accounts
 
@@ -25,12 +25,15 @@ def create_access_control(
     self_auth: SelfAuth | None = None,
     accounts: Accounts | None = None,
     others: Sequence[Credentials] = (),
+    rules_off: Callable[[], Iterable[str]] = lambda: (),
 ) -> AccessControl:
-    """Create the access control. `rules` and `others` are those of features.
+    """Create the access control.
 
-    Raises BadSetting, MissingLibrary.
+    `rules` and `others` are those of features, `rules_off` returns the rules of features that are off. Raises
+    BadSetting, MissingLibrary.
     """
-    return AccessControl(_authenticator(settings, clock), _policy(settings, rules), self_auth, accounts, others)
+    policy = _policy(settings, rules, rules_off)
+    return AccessControl(_authenticator(settings, clock), policy, self_auth, accounts, others)
 
 
 def _authenticator(settings: Settings, clock: Clock) -> Authenticator | None:
@@ -53,14 +56,16 @@ def _authenticator(settings: Settings, clock: Clock) -> Authenticator | None:
             return Keystone(settings.keystone, clock.now, proxies(settings.trusted_proxies))
 
 
-def _policy(settings: Settings, rules: Mapping[str, frozenset[str]]) -> Policy:
+def _policy(
+    settings: Settings, rules: Mapping[str, frozenset[str]], rules_off: Callable[[], Iterable[str]]
+) -> Policy:
     if settings.policy_file is None:
         return Table(rules)
     try:
         from heatlite.api.access.policy_file import PolicyFile
     except ImportError as error:
         raise MissingLibrary("The setting policy_file", error.name, "keystone") from error
-    return PolicyFile(Path(settings.policy_file), rules)
+    return PolicyFile(Path(settings.policy_file), rules, rules_off)
 
 
 def add_user(settings: Settings, user: str, password: str, projects: Projects) -> Path:

@@ -1,6 +1,7 @@
 """`auth` = ``keystone``: tokens of Keystone, checked by its middleware."""
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
@@ -16,14 +17,14 @@ from oslo_config import cfg
 
 from heatlite.api.access.account_files import digest
 from heatlite.api.access.authentication import Identity, secrets_of
-from heatlite.api.access.keystone_login import KeystoneLogin
+from heatlite.api.access.keystone_login import REFUSED, KeystoneLogin
 from heatlite.api.access.login_throttle import Network
 from heatlite.api.request import Request
-from heatlite.core.bulkhead import Bulkhead
 from heatlite.core.config import BadSetting
 from heatlite.core.context import ADMIN
 from heatlite.core.errors import Unavailable
 from heatlite.core.json import JsonMap
+from heatlite.core.runtime.bulkhead import Bulkhead, check_may_wait
 
 if TYPE_CHECKING:
     import requests
@@ -49,10 +50,6 @@ IN_LINE_SECONDS: Final = 1.0
 MAX_KNOWN: Final = 10_000
 """Maximum number of tokens remembered as valid."""
 
-REFUSED: Final = (
-    HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND
-)  # fmt: skip
-"""Keystone's answers about a signature that is wrong, or that of an unknown key."""
 RENEW_SECONDS: Final = 60.0
 """Seconds between two renewals of the server's own token after a 401."""
 
@@ -84,11 +81,11 @@ class Keystone:
         self.challenge = f'Keystone uri="{conf[GROUP].www_authenticate_uri}"'
         self._middleware = AuthProtocol(_confirmed, {"oslo_config_config": conf})
         self._asking = Bulkhead(AT_ONCE, IN_LINE, IN_LINE_SECONDS, _busy)
-        # Shorter than the middleware's cache, so that a remembered token never needs Keystone.
-        self._remembered = conf[GROUP].token_cache_time * 0.9
-        self._known: dict[str, float] = {}
-        """Digest of a token → time until which the middleware has it in its cache."""
         own = conf[GROUP]
+        self._cached_seconds = own.token_cache_time
+        self._asks_memcached = bool(own.memcached_servers)
+        self._confirmed_at: dict[str, float] = {}
+        """Digest of a token → time when Keystone confirmed it. The middleware's cache has it from then on."""
         for name in ("cafile", "certfile", "keyfile"):
             if own[name] and not Path(own[name]).exists():
                 raise BadSetting(f"[keystone]: {name}: there is no {own[name]}.")
@@ -109,7 +106,7 @@ class Keystone:
         """
         if not all(str(req.env.get(header, "")).isascii() for header in TOKENS):
             return None  # not a token, and not valid in a header
-        environ = {**req.env, SEEN: []}
+        environ = {**req.env, CONFIRMED: []}
         status: list[str] = []
 
         def start_response(
@@ -118,24 +115,33 @@ class Keystone:
             status.append(line)
             return lambda _chunk: None
 
-        tokens, now = [digest(str(req.env[header])) for header in TOKENS if req.env.get(header)], time.monotonic()
-        unknown = [token for token in tokens if self._known.get(token, 0.0) <= now]
-        is_known = bool(tokens) and not unknown
+        tokens = [digest(str(req.env[header])) for header in TOKENS if req.env.get(header)]
+        ages = self._ages(tokens)
+        # Shorter than the middleware's cache, so that a remembered token does not need Keystone.
+        is_known = bool(tokens) and all(age < self._cached_seconds * 0.9 for age in ages.values())
+        if self._asks_memcached:
+            check_may_wait()  # its cache is at other machines
         try:
             with nullcontext() if is_known else self._asking.turn():
                 self._middleware(environ, start_response)
         except UNREADABLE as error:
             log.error("Keystone's answer is invalid", exc_info=error)
             raise _away() from error
-        if environ[SEEN]:
-            if not is_known and self._remembered > 0:
-                if len(self._known) >= MAX_KNOWN:
-                    self._known.clear()
-                self._known |= dict.fromkeys(unknown, now + self._remembered)
-            return _identity(environ[SEEN][0], req)
+        if environ[CONFIRMED]:
+            # Until the cache has lost a token, its answer is no new confirmation.
+            if asked := [token for token, age in ages.items() if age >= self._cached_seconds]:
+                if len(self._confirmed_at) >= MAX_KNOWN:
+                    self._confirmed_at.clear()
+                self._confirmed_at |= dict.fromkeys(asked, time.monotonic())
+            return _identity(environ[CONFIRMED][0], req)
         if status[0].startswith("401"):
             return None
         raise _away()
+
+    def _ages(self, tokens: Sequence[str]) -> Mapping[str, float]:
+        """Return the seconds since Keystone confirmed tokens: infinity for unknown ones."""
+        now = time.monotonic()
+        return {token: now - self._confirmed_at.get(token, -math.inf) for token in tokens}
 
     def roles(self, user: str, project: str) -> frozenset[str]:
         """Return nothing: Keystone keeps the accounts, and the keys with them."""
@@ -183,15 +189,15 @@ UNREADABLE: Final = (ClientException, AttributeError, LookupError, OSError, Runt
 
 TOKENS: Final = ("HTTP_X_AUTH_TOKEN", "HTTP_X_SERVICE_TOKEN")
 
-SEEN: Final = "heatlite.seen"
+CONFIRMED: Final = "heatlite.confirmed"
 """Key in the WSGI environment under which `_confirmed` stores the confirmed one."""
 
 
 def _confirmed(environ: dict[str, object], start_response: Callable[..., object]) -> Iterable[bytes]:
     """WSGI application behind the middleware. It receives requests with a valid token."""
-    seen = environ[SEEN]
-    assert isinstance(seen, list)
-    seen.append(environ)
+    confirmed = environ[CONFIRMED]
+    assert isinstance(confirmed, list)
+    confirmed.append(environ)
     start_response("204 No Content", [])
     return []
 

@@ -1,4 +1,4 @@
-"""Login by name and password at Keystone, for the dashboard.
+"""Login by name and password at Keystone, for pages in a browser.
 
 Clients of the API bring a token. Requests and answers are those of Keystone's Identity API v3.
 """
@@ -14,9 +14,9 @@ from keystoneauth1.session import Session
 from heatlite.api.access.authentication import Login
 from heatlite.api.access.login_throttle import LoginThrottle, Network, address_of
 from heatlite.api.request import Request
-from heatlite.core.bulkhead import Bulkhead
 from heatlite.core.errors import Unavailable
 from heatlite.core.json import JsonMap
+from heatlite.core.runtime.bulkhead import Bulkhead
 
 if TYPE_CHECKING:
     import requests
@@ -25,6 +25,7 @@ UNREADABLE: Final = (ClientException, LookupError, RuntimeError, TypeError, Valu
 REFUSED: Final = (
     HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND
 )  # fmt: skip
+"""Keystone's answers about a login or a signature that is wrong, or that of an unknown key."""
 
 
 class KeystoneLogin:

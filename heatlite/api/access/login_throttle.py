@@ -13,9 +13,9 @@ from typing import Final
 from msgspec import Struct
 
 from heatlite.api.request import Request
-from heatlite.core.bulkhead import Bulkhead
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import TooManyFailures, Unavailable
+from heatlite.core.runtime.bulkhead import Bulkhead
 
 FREE: Final = 5
 """Wrong passwords for a name from an address without a delay."""

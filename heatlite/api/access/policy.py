@@ -7,10 +7,7 @@ from collections import ChainMap
 from collections.abc import Container, Mapping
 from typing import Final, Protocol
 
-from heatlite.core.context import ADMIN, TYPE, Context
-
-STACK_USER: Final = "heat_stack_user"
-"""The role of machines: they read their own metadata, and signal."""
+from heatlite.core.context import ADMIN, STACK_USER, TYPE, Context
 
 READERS: Final = frozenset({"reader", "member", ADMIN})
 MEMBERS: Final = frozenset({"member", ADMIN})
@@ -29,7 +26,11 @@ TABLE: Final = {
     "actions:cancel_without_rollback": MEMBERS,
     "actions:check": READERS,
     "actions:complete_lifecycle": MEMBERS,
+    "actions:delete": MEMBERS,
     "actions:delete_members": MEMBERS,
+    "actions:join": MEMBERS,
+    "actions:leave": MEMBERS,
+    "actions:end_bake": MEMBERS,
     "actions:force": ADMINS,
     "actions:history": READERS,
     "actions:list": READERS,
@@ -48,6 +49,7 @@ TABLE: Final = {
     "actions:suspend": MEMBERS,
     "actions:unlock": MEMBERS,
     "actions:unprotect": MEMBERS,
+    "actions:update": MEMBERS,
     "audit:index": READERS,
     "build_info:build_info": READERS,
     "events:index": READERS,
@@ -115,14 +117,12 @@ TABLE.update(
         (
             TYPE + name
             for name in (
-                "OS::Blazar::Host",
                 "OS::Cinder::EncryptedVolumeType",
                 "OS::Cinder::QoSAssociation",
                 "OS::Cinder::QoSSpecs",
                 "OS::Cinder::Quota",
                 "OS::Cinder::VolumeType",
                 "OS::Keystone::*",
-                "OS::Manila::ShareType",
                 "OS::Neutron::ProviderNet",
                 "OS::Neutron::QoSBandwidthLimitRule",
                 "OS::Neutron::QoSDscpMarkingRule",

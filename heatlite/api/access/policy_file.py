@@ -3,7 +3,9 @@
 A change takes effect with the next request.
 """
 
-from collections.abc import Mapping
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from heatlite.api.access.policy import TABLE, rule_of
 from heatlite.core.config import BadSetting
 from heatlite.core.context import ADMIN, Context
 
+log = logging.getLogger(__name__)
+
 IS_ADMIN = "context_is_admin"
 
 COMMON = {
@@ -27,13 +31,21 @@ COMMON = {
 }
 """Rules that a policy.yaml for Heat refers to."""
 
+REFERENCE = re.compile(r"\brule:([^\s()]+)")
+"""A rule in the check of another one."""
+
 
 class PolicyFile:
     """Decides by the file, and by the table for rules that the file lacks."""
 
-    def __init__(self, path: Path, more: Mapping[str, frozenset[str]]) -> None:
-        """Take the rules of features as `more`. Raises BadSetting."""
-        self._enforcer = WatchedFile(path, "The policy", partial(_parse, {**TABLE, **more}))
+    def __init__(
+        self, path: Path, more: Mapping[str, frozenset[str]], off: Callable[[], Iterable[str]] = lambda: ()
+    ) -> None:
+        """Take the rules of features as `more`; those of the core stand.
+
+        `off` returns the rules of features that are off. Raises BadSetting.
+        """
+        self._enforcer = WatchedFile(path, "The policy", partial(_parse, {**more, **TABLE}, off))
 
     def allows(self, rule: str, caller: Context) -> bool:
         credentials = {
@@ -55,7 +67,9 @@ class PolicyFile:
         return self.allows(IS_ADMIN, caller)
 
 
-def _parse(rules: Mapping[str, frozenset[str]], text: str, path: Path) -> Enforcer:
+def _parse(
+    rules: Mapping[str, frozenset[str]], off: Callable[[], Iterable[str]], text: str, path: Path
+) -> Enforcer:
     try:
         given = parse_file_contents(text)
     except (ValueError, yaml.YAMLError) as error:
@@ -64,7 +78,16 @@ def _parse(rules: Mapping[str, frozenset[str]], text: str, path: Path) -> Enforc
         raise BadSetting(f'{path}: each line must be "rule": "check", both text.')
     table = {rule: " or ".join(f"role:{role}" for role in sorted(roles)) for rule, roles in rules.items()}
     enforcer = Enforcer(ConfigOpts(), use_conf=False)
-    enforcer.set_rules(Rules.from_dict({**COMMON, **table, **given}), use_conf=False)
+    known = {**COMMON, **table, **given}
+    missing = {name for check in given.values() for name in REFERENCE.findall(check)} - known.keys()
+    of_features = sorted(missing.intersection(off())) if missing else []
+    if of_features:
+        log.warning(
+            "%s: rules refer to %s, of features that are off (setting `features`). Nobody has these rights.",
+            path,
+            ", ".join(of_features),
+        )
+    enforcer.set_rules(Rules.from_dict({**known, **dict.fromkeys(of_features, "!")}), use_conf=False)
     if not enforcer.check_rules():
         raise BadSetting(f"{path}: a rule refers to an unknown rule or to itself; the log names it.")
     return enforcer

@@ -1,25 +1,28 @@
 """The actions of a project: list, show, signal, history."""
 
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 
 from falcon import Response
 from msgspec.structs import replace
 
-from heatlite.api import bodies, query, views
-from heatlite.api.handlers.common import next_page
+from heatlite.api import query
+from heatlite.api.handlers.common import MAX_PAGE, next_page
 from heatlite.api.handlers.stacks import UUID
 from heatlite.api.request import Request
+from heatlite.api.wire import bodies, views
 from heatlite.core.clock import to_text
 from heatlite.core.errors import EntityNotFound, HTTPBadRequest, MultipleChoices
 from heatlite.core.json import JsonMap
 from heatlite.core.status import ActionStatus, Cause, Verb
 from heatlite.engine.operations.action_signals import ActionSignals
+from heatlite.engine.state.guarding import Guarding
+from heatlite.engine.why.reading import Reasons
 from heatlite.store.actions.listing import MIN_ID_LENGTH, SORTED_BY, ActionQuery
 from heatlite.store.records import ActionRecord
 from heatlite.store.stacks.stacks import Stacks
 from heatlite.store.store import Store
 
-MAX_PAGE = 1000
 MAX_CANDIDATES = 10
 """Actions that the error for an ambiguous reference lists."""
 
@@ -55,9 +58,13 @@ def _stack_id(req: Request, stacks: Stacks, stack: str) -> str:
 class Actions:
     """P/actions and below."""
 
-    def __init__(self, store: Store, controls: ActionSignals) -> None:
+    def __init__(
+        self, store: Store, controls: ActionSignals, reasons: Reasons, guarding: Callable[[], Guarding | None]
+    ) -> None:
         self._store = store
+        self._reasons = reasons
         self._controls = controls
+        self._guarding = guarding
 
     def on_get(self, req: Request, resp: Response) -> None:
         """List actions, filtered, sorted and in pages."""
@@ -92,7 +99,15 @@ class Actions:
 
     def _shown(self, req: Request, actions: list[ActionRecord]) -> list[JsonMap]:
         relations = self._store.action_list.relations(actions)
-        return [views.action(req.base, action, relations[action.id]) for action in actions]
+        reasons = self._reasons.of_actions(req.caller, actions)
+        told = [replace(one, status_reason=reasons.get(one.id, one.status_reason)) for one in actions]
+        guards = self._guards([one.id for one in actions if one.inputs.guard is not None])
+        return [views.action(req.base, one, relations[one.id], guards.get(one.id, {})) for one in told]
+
+    def _guards(self, action_ids: list[str]) -> Mapping[str, JsonMap]:
+        """Return further keys of the guards of actions."""
+        guarding = self._guarding() if action_ids else None
+        return {} if guarding is None else guarding.shown(action_ids)
 
     def _find(self, req: Request, reference: str) -> ActionRecord:
         """Return the action of the project with this id, name or beginning of an id.

@@ -3,7 +3,7 @@
 from falcon import Response
 
 from heatlite.api import query
-from heatlite.api.handlers.common import page, page_size
+from heatlite.api.handlers.common import MAX_PAGE, page, page_size
 from heatlite.api.request import Request
 from heatlite.core.clock import to_text
 from heatlite.core.errors import NotFound
@@ -12,7 +12,6 @@ from heatlite.store.audit import AuditQuery, AuditRecord, Outcome
 from heatlite.store.store import Store
 
 KEYS = ("user", "operation", "outcome", "stack", "address", "request_id", "since", "until", "limit", "marker")
-MAX_PAGE = 1000
 
 
 class Audit:

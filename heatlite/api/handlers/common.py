@@ -7,9 +7,10 @@ from urllib.parse import urlencode
 
 from falcon import Response
 
-from heatlite.api import query, views
+from heatlite.api import query
 from heatlite.api.middleware import IGNORED
 from heatlite.api.request import Request
+from heatlite.api.wire import views
 from heatlite.core.errors import StackNotFound
 from heatlite.core.json import JsonMap, size
 from heatlite.core.status import Status, Verb
@@ -17,6 +18,9 @@ from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 
 Row = TypeVar("Row")
+
+MAX_PAGE = 1000
+"""Rows of a page of actions, or of the audit log."""
 
 
 class StackFinder:

@@ -4,12 +4,13 @@
 from falcon import Response
 from msgspec.structs import replace
 
-from heatlite.api import query, views
+from heatlite.api import query
 from heatlite.api.event_streams import Streams
 from heatlite.api.handlers.common import StackFinder
 from heatlite.api.request import Request
+from heatlite.api.wire import views
 from heatlite.core.errors import EventNotFound, HTTPBadRequest
-from heatlite.core.json import JsonMap
+from heatlite.core.wire.events import Event
 from heatlite.engine.types.outputs import StackReader
 from heatlite.store.records import StackRecord
 from heatlite.store.stacks.events import EventQuery
@@ -98,7 +99,7 @@ class Events:
         detail["resource_properties"] = self._reader.masks(req.caller, stack)("").json(record.properties)
         resp.media = {"event": detail}
 
-    def _list(self, req: Request, stack: StackRecord, asked: EventQuery) -> list[JsonMap]:
+    def _list(self, req: Request, stack: StackRecord, asked: EventQuery) -> list[Event]:
         url = views.stack_url(req.base, stack)
         asked = replace(asked, limit=MAX_EVENTS if asked.limit is None else min(asked.limit, MAX_EVENTS))
         depth = query.number(req, "nested_depth")

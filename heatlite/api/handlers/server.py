@@ -6,10 +6,10 @@ from http import HTTPStatus
 from falcon import MEDIA_TEXT, Response
 
 import heatlite
-from heatlite.api import views
 from heatlite.api.request import Request
+from heatlite.api.wire import views
 from heatlite.core.clock import Clock
-from heatlite.core.meter import Meter
+from heatlite.core.runtime.meter import Meter
 from heatlite.engine.dispatch.hints import is_up
 from heatlite.plugin.registry import Registry
 from heatlite.store.store import Store

@@ -5,9 +5,9 @@ from http import HTTPStatus
 from falcon import Response
 from msgspec.structs import replace
 
-from heatlite.api import bodies, views
 from heatlite.api.handlers.common import ListBudget, StackFinder, set_status
 from heatlite.api.request import Request
+from heatlite.api.wire import bodies, views
 from heatlite.engine.operations.snapshots import Snapshots as SnapshotOperations
 from heatlite.store.store import Store
 

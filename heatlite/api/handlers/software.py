@@ -5,12 +5,12 @@ from http import HTTPStatus
 
 from falcon import Response
 
-from heatlite.api import bodies, query, views
-from heatlite.api.access.policy import STACK_USER
+from heatlite.api import query
 from heatlite.api.request import Request
-from heatlite.core.context import Context
+from heatlite.api.wire import bodies, views
+from heatlite.core.context import STACK_USER, Context
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.masking import NOTHING, Mask
+from heatlite.core.redaction.masking import NOTHING, Mask
 from heatlite.engine.operations.software_configs import Software
 from heatlite.engine.types.outputs import StackReader
 from heatlite.plugin.signing import Node

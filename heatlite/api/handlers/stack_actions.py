@@ -1,20 +1,22 @@
 """POST S/actions: starts the action that the key of the body names."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from falcon import Response
 
-from heatlite.api import bodies
 from heatlite.api.handlers.common import StackFinder, ignored
 from heatlite.api.request import Request
 from heatlite.api.routes import StackAction
+from heatlite.api.wire import bodies, scheduled_bodies
 from heatlite.core.context import Context
-from heatlite.core.errors import HTTPBadRequest
-from heatlite.core.json import Json
+from heatlite.core.errors import HTTPBadRequest, features_off
+from heatlite.core.json import Json, dump
 from heatlite.core.validation import convert, options
+from heatlite.engine.operations.action_signals import ActionSignals
 from heatlite.engine.operations.maintenance_lock import MaintenanceLock
 from heatlite.engine.operations.protection import Protection
+from heatlite.engine.operations.scheduled_requests import ScheduledRequests
 from heatlite.engine.operations.signals import Signals
 from heatlite.engine.operations.stacks import Stacks
 from heatlite.store.records import StackRecord
@@ -30,14 +32,21 @@ class StackActions:
         maintenance: MaintenanceLock,
         protection: Protection,
         signals: Signals,
+        controls: ActionSignals,
+        scheduled: ScheduledRequests,
         others: Mapping[str, StackAction],
+        off: Sequence[str],
     ) -> None:
+        """Create it. `off` are the features that are off: their actions are unknown."""
         self._finder = finder
         self.stacks = stacks
         self.maintenance = maintenance
         self.protection = protection
         self.signals = signals
+        self.controls = controls
+        self.scheduled = scheduled
         self._others = others
+        self._off = off
 
     def on_post(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Start the named action."""
@@ -45,14 +54,16 @@ class StackActions:
         name, value = bodies.action(req)
         other = self._others.get(name)
         if name not in ACTIONS and other is None:
-            raise HTTPBadRequest(f"Invalid action {name} specified")
+            hint = features_off(self._off)
+            raise HTTPBadRequest(f"Invalid action {name} specified" + (f". {hint}" if hint else ""))
         req.require(f"actions:{name}")
         named = bodies.named_resources(value)
         if named:
             req.concerns(resource_name=", ".join(named))
         if other is not None:
-            other.start(req.caller, stack, value)
-        elif ACTIONS[name](self, req.caller, stack, value) is False:
+            resp.text = dump(other.start(req.caller, stack, value))
+            return
+        if ACTIONS[name](self, req.caller, stack, value) is False:
             ignored(resp, "no_change")
         resp.text = "null"
 
@@ -62,7 +73,7 @@ Start: TypeAlias = Callable[[StackActions, Context, StackRecord, Json], bool | N
 
 
 def _lock(to: StackActions, caller: Context, stack: StackRecord, value: Json) -> None:
-    to.maintenance.lock(caller, stack, *bodies.lock(value))
+    to.maintenance.lock(caller, stack, bodies.lock(value))
 
 
 def _unlock(to: StackActions, caller: Context, stack: StackRecord, value: Json) -> None:
@@ -80,13 +91,24 @@ def _unprotect(to: StackActions, caller: Context, stack: StackRecord, value: Jso
     return to.protection.unprotect(caller, stack, asked.resource, asked.reason)
 
 
+def _end_bake(to: StackActions, caller: Context, stack: StackRecord, value: Json) -> None:
+    to.controls.end_bake(caller, stack, options(value, bodies.EndBake, "end_bake").reason or "")
+
+
+def _update(to: StackActions, caller: Context, stack: StackRecord, value: Json) -> None:
+    to.scheduled.update(caller, stack, *scheduled_bodies.update_later(value))
+
+
 ACTIONS: dict[str, Start] = {
+    "update": _update,
+    "delete": lambda to, caller, stack, value: to.scheduled.delete(caller, stack, scheduled_bodies.delete_later(value)),
     "check": lambda to, caller, stack, value: to.stacks.check(caller, stack, bodies.check(value)),
     "suspend": lambda to, caller, stack, value: to.stacks.suspend(caller, stack, bodies.timing("suspend", value)),
     "resume": lambda to, caller, stack, value: to.stacks.resume(caller, stack, bodies.timing("resume", value)),
     "retry": lambda to, caller, stack, _: to.stacks.retry(caller, stack),
     "cancel_update": lambda to, caller, stack, _: to.stacks.cancel(caller, stack, rollback=True),
     "cancel_without_rollback": lambda to, caller, stack, _: to.stacks.cancel(caller, stack, rollback=False),
+    "end_bake": _end_bake,
     "lock": _lock,
     "unlock": _unlock,
     "rotate_keys": lambda to, caller, stack, _: to.signals.rotate_keys(caller, stack),

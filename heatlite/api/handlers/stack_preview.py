@@ -1,43 +1,78 @@
 """S/preview, S/export and S/abandon."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from falcon import Response
+from msgspec import Struct
 
-from heatlite.api import bodies, query, views
+from heatlite.api import query
 from heatlite.api.handlers.common import StackFinder
+from heatlite.api.handlers.resources.member_actions import PLANS, MemberActions
 from heatlite.api.request import Request
 from heatlite.api.routes import StackAction
-from heatlite.core.json import JsonMap
+from heatlite.api.wire import bodies, stack_bodies, views
+from heatlite.core.errors import HTTPBadRequest, features_off
+from heatlite.core.json import JsonMap, as_map
 from heatlite.engine.operations.export import Export
 from heatlite.engine.operations.stacks import Stacks
 from heatlite.engine.state import requests
 from heatlite.store.records import StackRecord
 
+DELETE = "delete"
+"""Key of the preview of a deletion."""
+
 
 class StackPreview:
-    """S/preview: previews of an update, or of an action of a feature."""
+    """S/preview: previews of an update, of a deletion, or of an action of a feature."""
 
-    def __init__(self, finder: StackFinder, stacks: Stacks, others: Mapping[str, StackAction]) -> None:
+    def __init__(
+        self,
+        finder: StackFinder,
+        stacks: Stacks,
+        members: MemberActions,
+        others: Mapping[str, StackAction],
+        off: Sequence[str],
+        further: Sequence[type[Struct]],
+    ) -> None:
+        """Create it.
+
+        `off` are the features that are off: their actions are unknown. `further` has the keys of others in a
+        definition.
+        """
+        self._further = further
         self._finder = finder
         self._stacks = stacks
+        self._members = members
         self._others = others
+        self._off = off
 
     def on_put(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Preview a PUT."""
-        resp.media = self._preview(req, self._finder.find_live(req, stack_name, stack_id), bodies.whole(req), False)
+        stack = self._finder.find_live(req, stack_name, stack_id)
+        resp.media = self._preview(req, stack, stack_bodies.whole(req, self._further), False)
 
     def on_patch(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
-        """Preview a PATCH, or the action of a feature that the only key names."""
+        """Preview a PATCH, or the deletion or the action that a key names."""
         stack = self._finder.find_live(req, stack_name, stack_id)
         body = bodies.read(req)
-        named = [*body.items()] if isinstance(body, dict) and len(body) == 1 else []
-        for name, value in named:
-            if name in self._others:
-                resp.media = views.repair(self._others[name].plan(stack, value))
-                break
+        name = next((key for key in as_map(body) if key in PLANS or key in self._others or key == DELETE), None)
+        if name is None:
+            keys = as_map(body).keys()
+            if keys and keys.isdisjoint(stack_bodies.keys(self._further)):  # Heat's clients never send such a body
+                text = f"A preview of an update has none of the keys {', '.join(sorted(keys))}."
+                raise HTTPBadRequest(f"{text} {features_off(self._off)}".rstrip())
+            resp.media = self._preview(req, stack, stack_bodies.change(body, self._further), True)
+            return
+        if len(as_map(body)) > 1:
+            raise HTTPBadRequest(f"The preview of {name} takes no other key.")
+        value = as_map(body)[name]
+        if name == DELETE:
+            plan = self._stacks.preview_deletion(req.caller, stack, stack_bodies.deletion(value))
+            resp.media = views.repair(plan)
+        elif name in PLANS:
+            resp.media = views.repair(self._members.plan(req.caller, stack, name, value))
         else:
-            resp.media = self._preview(req, stack, bodies.change(body), True)
+            resp.media = views.repair(self._others[name].plan(req.caller, stack, value))
 
     def _preview(self, req: Request, stack: StackRecord, request: requests.Request, existing: bool) -> JsonMap:
         nested, plan = query.flag(req, "show_nested"), query.flag(req, "plan")

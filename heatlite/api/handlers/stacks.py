@@ -1,26 +1,31 @@
 """Stacks: list, create, look up, show, update, delete, export; their documents."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 
 from falcon import Response
+from msgspec import Struct
 from msgspec.structs import asdict
 
-from heatlite.api import bodies, query, views
+from heatlite.api import query
 from heatlite.api.handlers.common import StackFinder, ignored, next_page, redirect, set_status
 from heatlite.api.request import Request
+from heatlite.api.wire import bodies, stack_bodies, views
 from heatlite.core.context import EXPORT, Context
 from heatlite.core.errors import InvalidTenant, OutputNotFound, StackNotFound
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.masking import Mask
-from heatlite.core.status import Status, Verb
+from heatlite.core.redaction.masking import Mask
+from heatlite.core.status import Status, Verb, state
+from heatlite.core.wire.stacks import Leftover, StackHealth
 from heatlite.engine.operations.stacks import Stacks as StackOperations
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.stack_document import without_sinks
+from heatlite.engine.state.values import current_rows, left_over
 from heatlite.engine.types.agent_accounts import Accounts
 from heatlite.engine.types.outputs import StackReader
-from heatlite.store.records import StackHealth, StackRecord, StackSummary
+from heatlite.store.feature_store import StackFilter
+from heatlite.store.records import StackRecord, StackSummary
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store
 
@@ -44,10 +49,10 @@ ARN = (
 """Look-up by ARN. Its slashes prevent an ordinary route."""
 
 
-def list_query(req: Request, hidden_tags: Sequence[str]) -> StackQuery:
+def list_query(req: Request, hidden_tags: Sequence[str], filters: Mapping[str, StackFilter]) -> StackQuery:
     """Read the query of a list.
 
-    Without `show_hidden` stacks with one of the hidden tags are left out.
+    Without `show_hidden` stacks with one of the hidden tags are left out. `filters` are those of features.
     """
     hidden = () if query.flag(req, "show_hidden", blank=True) else hidden_tags
     return StackQuery(
@@ -59,6 +64,7 @@ def list_query(req: Request, hidden_tags: Sequence[str]) -> StackQuery:
         not_tags_any=(*query.words(req, "not_tags_any"), *hidden),
         locked=query.flag(req, "locked", blank=True),
         unhealthy=query.flag(req, "unhealthy", blank=True),
+        of_features=tuple(_of_features(req, filters)),
         show_deleted=query.flag(req, "show_deleted", blank=True),
         show_nested=query.flag(req, "show_nested", blank=True),
         sort_keys=(*query.values(req, "sort_keys"), *query.values(req, "sort_key")),
@@ -66,6 +72,15 @@ def list_query(req: Request, hidden_tags: Sequence[str]) -> StackQuery:
         limit=query.number(req, "limit", blank=True),
         marker=query.text(req, "marker", blank=True),
     )
+
+
+def _of_features(req: Request, filters: Mapping[str, StackFilter]) -> Iterator[tuple[StackFilter, float | None]]:
+    for key, one in filters.items():
+        if not one.takes_time:
+            if query.flag(req, key, blank=True):
+                yield one, None
+        elif (moment := query.moment(req, key)) is not None:
+            yield one, moment
 
 
 def user_projects(accounts: Accounts | None, stacks: Sequence[StackRecord | StackSummary]) -> Mapping[str, str]:
@@ -96,8 +111,15 @@ class Stacks:
     """P/stacks: the stacks of a project."""
 
     def __init__(
-        self, stacks: StackOperations, store: Store, accounts: Accounts | None, hidden_tags: Sequence[str]
+        self,
+        stacks: StackOperations,
+        store: Store,
+        accounts: Accounts | None,
+        hidden_tags: Sequence[str],
+        further: Sequence[type[Struct]],
     ) -> None:
+        """`further` has the keys of features in a definition."""
+        self._further = further
         self._stacks = stacks
         self._store = store
         self._accounts = accounts
@@ -109,12 +131,9 @@ class Stacks:
         if every_project:
             req.require("stacks:global_index")
         project = None if every_project else req.caller.project
-        asked = list_query(req, self._hidden_tags)
+        asked = list_query(req, self._hidden_tags, self._store.stack_filters)
         found = self._store.stacks.list(project, asked)
-        projects = user_projects(self._accounts, found)
-        health = self._store.tree_health.of_roots([stack.id for stack in found if stack.root_id is None])
-        shown = [views.summary(req.base, stack, projects, health, every_project) for stack in found]
-        listed: JsonMap = {"stacks": shown}
+        listed: JsonMap = {"stacks": self._shown(req, found, every_project)}
         if found and len(found) == asked.limit:
             listed["links"] = [views.link("next", next_page(req, "stacks", found[-1].id))]
         if query.flag(req, "with_count", blank=True):
@@ -124,13 +143,21 @@ class Stacks:
     def on_get_detail(self, req: Request, resp: Response) -> None:
         """List all live root stacks that are not hidden, without filters and pages."""
         found = self._store.stacks.list(req.caller.project, StackQuery(not_tags_any=self._hidden_tags))
+        resp.media = {"stacks": self._shown(req, found)}
+
+    def _shown(self, req: Request, found: Sequence[StackSummary], every_project: bool = False) -> list[JsonMap]:
+        """Return what a list shows of stacks, with their projects if asked."""
         projects = user_projects(self._accounts, found)
-        health = self._store.tree_health.of_roots([stack.id for stack in found])
-        resp.media = {"stacks": [views.summary(req.base, stack, projects, health) for stack in found]}
+        roots = [stack.id for stack in found if stack.root_id is None]
+        health, facts = self._store.tree_health.of_roots(roots)
+        return [
+            {**views.summary(req.base, stack, projects, health, every_project), **facts.get(stack.id, {})}
+            for stack in found
+        ]
 
     def on_post(self, req: Request, resp: Response) -> None:
         """Create a stack."""
-        asked = bodies.create(req)
+        asked = stack_bodies.create(req, self._further)
         req.concerns(stack_name=asked.name or "")
         stack = self._stacks.create(req.caller, asked)
         url = views.stack_url(req.base, stack)
@@ -141,7 +168,8 @@ class Stacks:
     def on_post_preview(self, req: Request, resp: Response) -> None:
         """Preview a create."""
         plan = query.flag(req, "plan")
-        resp.media = views.preview(req.base, self._stacks.preview_create(req.caller, bodies.create(req), plan))
+        asked = stack_bodies.create(req, self._further)
+        resp.media = views.preview(req.base, self._stacks.preview_create(req.caller, asked, plan))
 
 
 class Counts:
@@ -207,21 +235,45 @@ class StackDetails:
 
     def show(self, req: Request, stack: StackRecord, outputs: bool) -> JsonMap:
         """Return the stack; with its outputs if asked, unless it was deleted."""
-        health = self._store.tree_health.of_roots([stack.id]) if stack.root_id is None else {}
-        shown = views.show(req.base, stack, self._definitions.of(stack), health.get(stack.id, StackHealth()))
+        roots = [stack.id] if stack.root_id is None else []
+        health, facts = self._store.tree_health.of_roots(roots)
         cloud = self._store.stacks.cloud_of(stack)
-        shown["cloud"] = None if cloud is None else asdict(cloud)
+        definition, counts = self._definitions.of(stack), health.get(stack.id, StackHealth())
+        shown = views.show(req.base, stack, definition, counts, cloud, self._leftovers(stack))
+        shown.update(facts.get(stack.id, {}))
         shown["stack_user_project_id"] = user_projects(self._accounts, [stack]).get(stack.id)
         shown["parameters"] = mask_of(self._reader, req.caller, stack).json(shown["parameters"])
         if outputs and not (stack.verb is Verb.DELETE and stack.status is Status.COMPLETE):
             shown["outputs"] = self._reader.outputs(stack)
         return shown
 
+    def _leftovers(self, stack: StackRecord) -> list[Leftover]:
+        """Return the old objects that a failed operation has left."""
+        if stack.state_without_lock[1] is not Status.FAILED:
+            return []
+        doubled = self._store.resources.of_doubled([stack.id], None)
+        return [
+            Leftover(
+                resource_name=old.name,
+                resource_type=old.type,
+                physical_resource_id=old.physical_id or "",
+                resource_status=state(old.verb, old.status),
+                resource_status_reason=old.status_reason,
+            )
+            for rows in doubled.values()
+            for row in current_rows(rows)
+            for old in left_over(rows, row)
+        ]
+
 
 class Stack:
     """S: show, update and delete a stack."""
 
-    def __init__(self, finder: StackFinder, stacks: StackOperations, details: StackDetails) -> None:
+    def __init__(
+        self, finder: StackFinder, stacks: StackOperations, details: StackDetails, further: Sequence[type[Struct]]
+    ) -> None:
+        """`further` has the keys of features in a definition."""
+        self._further = further
         self._finder = finder
         self._stacks = stacks
         self._details = details
@@ -233,20 +285,23 @@ class Stack:
 
     def on_put(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Update the stack. The body is the whole definition."""
-        request = bodies.whole(req)
+        request = stack_bodies.whole(req, self._further)
         self._stacks.update(req.caller, self._finder.find_live(req, stack_name, stack_id), request, existing=False)
         set_status(resp, HTTPStatus.ACCEPTED)
 
     def on_patch(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Update the stack. The body changes the existing definition."""
-        request = bodies.change(bodies.read(req))
+        request = stack_bodies.change(bodies.read(req), self._further)
         self._stacks.update(req.caller, self._finder.find_live(req, stack_name, stack_id), request, existing=True)
         set_status(resp, HTTPStatus.ACCEPTED)
 
     def on_delete(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """Delete the stack. ``force=true`` leaves objects behind that cannot be deleted."""
-        force = query.flag(req, "force")
-        if not self._stacks.delete(req.caller, self._finder.find_live(req, stack_name, stack_id), force):
+        force, named = query.flag(req, "force"), query.values(req, "retain")
+        retain = stack_bodies.deletion({"retain": [*named]} if named else None)
+        req.plan_digest = query.text(req, "plan_digest")
+        stack = self._finder.find_live(req, stack_name, stack_id)
+        if not self._stacks.delete(req.caller, stack, force, retain, req.plan_digest):
             ignored(resp, "no_change")
         resp.status = HTTPStatus.NO_CONTENT
 

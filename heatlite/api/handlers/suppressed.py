@@ -10,9 +10,9 @@ from wsgiref.types import WSGIApplication
 
 from falcon import Response
 
-from heatlite.api import views
 from heatlite.api.handlers.common import StackFinder
 from heatlite.api.request import REPLAY, Request
+from heatlite.api.wire import views
 from heatlite.core.context import Replay
 from heatlite.core.errors import NotFound
 from heatlite.core.json import dump

@@ -2,8 +2,9 @@
 
 from falcon import Response
 
-from heatlite.api import bodies, query
+from heatlite.api import query
 from heatlite.api.request import Request
+from heatlite.api.wire import stack_bodies
 from heatlite.core.context import TYPE
 from heatlite.core.errors import HTTPBadRequest, NotFound, StackValidationFailed
 from heatlite.engine.admission.offered_types import OfferedTypes
@@ -29,7 +30,7 @@ class Validate:
         for code in ignored:
             if code != "99001":
                 raise HTTPBadRequest(f"Invalid codes in ignore_errors : ['{code}']")
-        request = bodies.whole(req)
+        request = stack_bodies.whole(req)
         if query.flag(req, "all_errors"):
             resp.media = {"problems": [to_dict(problem) for problem in self._stacks.review(req.caller, request)]}
             return

@@ -25,9 +25,11 @@ from heatlite.cli.output.progress import FIRST_PAUSE, MAX_PAUSE, goes_on, lost, 
 from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, Session, connect
 from heatlite.cli.transport import Unreachable
+from heatlite.core.wire.actions import Action, Transition
+from heatlite.core.wire.base import columns
 
-COLUMNS = ("action", "stack", "status", "created_at", "status_reason", "cause", "id", "name", "target", "stop_time")
-HISTORY_COLUMNS = ("time", "from", "to", "attempt", "owner", "reason")
+_WORD, *_OTHERS = columns(Action)
+COLUMNS = (_WORD, "stack", *_OTHERS)
 ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
 TIMED_OUT = 124
 """Exit code after a timeout, as of timeout(1)."""
@@ -94,7 +96,7 @@ def pages(client: Client, path: str, key: str, query: dict[str, str], limit: int
             query["limit"] = str(limit - len(found))
         page = client.request("GET", path, query=query)
         found += objects(page, key)
-        following = _following_marker(page)
+        following = following_marker(page)
         if not following or (limit and len(found) >= limit):
             return found, bool(following)
         query |= following
@@ -114,7 +116,7 @@ def print_page(
         print(f"There are more rows: use --limit {2 * arguments.limit}, or --limit 0 for all.", file=sys.stderr)
 
 
-def _following_marker(page: object) -> dict[str, str]:
+def following_marker(page: object) -> dict[str, str]:
     """Return the marker of the next page, if there is one."""
     for one in objects(page, "links") if isinstance(page, dict) and "links" in page else ():
         if one.get("rel") == "next":
@@ -137,7 +139,7 @@ def show(arguments: argparse.Namespace, host: Host) -> int:
         if arguments.history:
             path = f"/actions/{part(text(found.get('id')))}/history"
             moves = objects(session.client.request("GET", path), "history")
-            render.listing(moves, HISTORY_COLUMNS, arguments, "transitions")
+            render.listing(moves, columns(Transition), arguments, "transitions")
             return 0
     render.one(found, arguments.format, arguments.column)
     return 0

@@ -6,10 +6,9 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
-from itertools import accumulate, compress
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -29,19 +28,21 @@ from heatlite.cli.arguments import (
     repeatable,
 )
 from heatlite.cli.client import Client, Object, Stack, an_object, objects, text
-from heatlite.cli.commands.following import ended, may_leave, require_stack, start, started
+from heatlite.cli.commands.following import await_begin, change, ended, may_leave, require_stack, start, started
 from heatlite.cli.commands.validate import of_file, of_server
 from heatlite.cli.errors import CommandError, Misuse, Refused, listed
 from heatlite.cli.files import Bundle, gather, parameters
 from heatlite.cli.output import plans, progress, render
 from heatlite.cli.questions import agree, confirmed, need_consent
-from heatlite.cli.session import Host, connect
+from heatlite.cli.session import Host, PlanFacts, connect
 from heatlite.core.config import SIMULATED
-from heatlite.core.errors import Problem
-from heatlite.core.json import JsonMap, dump
+from heatlite.core.errors import Problem, UnknownUserParameter
+from heatlite.core.json import Json, JsonMap, dump
 
 CHANGES = 2
 """Exit code of ``plan --detailed-exitcode`` if there are changes."""
+FAILS = 1
+"""Exit code of it if the plan cannot be carried out."""
 
 MOST_SHOWN = 20
 """Resources that the question of `down` shows."""
@@ -59,7 +60,26 @@ ADOPT_CLOUD = argument(
 CONVERGE = argument(
     "--converge", action="store_true", help="read the real objects first, and undo what was changed in them"
 )
-TEMPLATE = (FILE, ENVIRONMENT, PARAMETER, NAME, SEND_FROM, ADOPT_CLOUD, CONVERGE)
+RESET = argument(
+    "--reset", action="store_true", help="forget stored parameters, environment, files and tags that are not given"
+)
+TARGET = repeatable(
+    "--target", metavar="PATH", help="touch only this resource, all below it, and what it requires (repeatable)"
+)
+EXCLUDE = repeatable(
+    "--exclude", metavar="PATH", help="leave this resource as it is, with what needs its new values (repeatable)"
+)
+REPLACE = repeatable("--replace", metavar="PATH", help="give this resource a new object (repeatable)")
+RETAIN = repeatable(
+    "--retain",
+    metavar="PATH",
+    help="leave the object of this resource in the cloud, with what it requires (repeatable)",
+)
+REACH = ("target", "exclude", "replace")
+TEMPLATE = (FILE, ENVIRONMENT, PARAMETER, NAME, SEND_FROM, ADOPT_CLOUD, CONVERGE, RESET, TARGET, EXCLUDE, REPLACE)
+
+_UPDATE_ONLY = ("plan_digest", "adopt_cloud", "converge", *REACH)
+"""Keys that no validation has."""
 
 commands = CommandGroup()
 
@@ -77,13 +97,33 @@ def stack_name(arguments: argparse.Namespace) -> str:
 def _body(arguments: argparse.Namespace) -> JsonMap:
     bundle = gather(arguments.file, arguments.environment, arguments.send_from)
     _confirm_files(bundle)
-    return bundle.body(parameters(arguments.parameter))
+    body = bundle.body(parameters(arguments.parameter))
+    for keys in arguments.keys:
+        body |= keys(arguments)
+    return body
 
 
 def _of_update(arguments: argparse.Namespace) -> JsonMap:
     """Return the part of the body that only an update has."""
     chosen = {"adopt_cloud": arguments.adopt_cloud, "converge": arguments.converge}
-    return {name: True for name, is_chosen in chosen.items() if is_chosen}
+    reach: JsonMap = {name: [*dict.fromkeys(getattr(arguments, name))] for name in REACH if getattr(arguments, name)}
+    return {**{name: True for name, is_chosen in chosen.items() if is_chosen}, **reach}
+
+
+def _need_stack(arguments: argparse.Namespace, name: str, stack: Stack | None) -> None:
+    """Raise CommandError for a choice of resources of a stack that does not exist."""
+    given = [f"--{one}" for one in REACH if getattr(arguments, one)]
+    if given and stack is None:
+        raise CommandError(f"There is no stack {name}, so {given[0]} has nothing to choose from. Nothing was done.")
+
+
+def _check_given(arguments: argparse.Namespace, host: Host, body: JsonMap) -> None:
+    """Raise CommandError for a value of a parameter that the template does not have."""
+    if not arguments.reset and plans.unknown(body):
+        found = of_file(arguments.file, arguments.environment, parameters(arguments.parameter), host.types(), host)
+        faults = [problem for problem in found if problem.error == UnknownUserParameter.__name__]
+        if faults:
+            raise CommandError(listed(faults))
 
 
 def _confirm_files(bundle: Bundle) -> None:
@@ -117,12 +157,15 @@ def _confirm_files(bundle: Bundle) -> None:
         "up web.yaml -e prod.yaml -P size=3 -n web --yes",
         "up web.yaml -y -f json",
         "up web.yaml --converge",
+        "up web.yaml --reset -P size=3",
+        "up web.yaml --target web/2 --replace web/2",
     ),
 )
 def up(arguments: argparse.Namespace, host: Host) -> int:
     """Create or update the stack, wait, and print its outputs.
 
-    On a terminal, shows the plan and asks; the server then executes that plan only.
+    An update keeps stored parameters and environment that are not given. On a terminal, shows the plan and asks; the
+    server then executes that plan only.
     """
     name = stack_name(arguments)
     body = _body(arguments)
@@ -143,9 +186,12 @@ def up(arguments: argparse.Namespace, host: Host) -> int:
             last = client.last_event(stack, progress.NESTED)
             ended_before = progress.wait(session, stack, last, again, arguments.format, time.monotonic())
             stack = None if ended_before.gone else ended_before.stack
+        _need_stack(arguments, name, stack)
         if stack is not None:
+            _check_given(arguments, host, body)
             body |= _of_update(arguments)
         after = None if stack is None else client.last_event(stack, progress.NESTED)
+        answer: Json = None
         with _explained(arguments, host, client, body):
             if not arguments.yes:
                 _ask_for_plan(arguments, host, client, stack, name, body)
@@ -154,9 +200,13 @@ def up(arguments: argparse.Namespace, host: Host) -> int:
                 made = an_object(client.request("POST", "/stacks", {"stack_name": name, **body}), "stack")
                 stack = client.find(text(made.get("id")))
             else:
-                client.request("PUT", stack.path, body)
+                answer = change(client, "PUT" if arguments.reset else "PATCH", stack.path, body)
+        for go_on in arguments.further:
+            go_on(arguments, client, stack)
         if arguments.yes:
             _tell_warnings(arguments, host)
+        if not await_begin(session, answer, arguments.no_wait):
+            return 0
         if arguments.no_wait:
             return started(arguments, stack)
         done = require_stack(progress.wait(session, stack, after, again, arguments.format, began))
@@ -172,7 +222,8 @@ def same_again(arguments: argparse.Namespace) -> str:
     words = ["heatlite", "up", str(arguments.file), "-n", stack_name(arguments)]
     for file in arguments.environment:
         words += ["-e", str(file)]
-    words += ["--converge"] if arguments.converge else []
+    words += [flag for flag in ("--converge", "--reset") if getattr(arguments, flag[2:])]
+    words += [word for name in REACH for path in getattr(arguments, name) for word in (f"--{name}", path)]
     return shlex.join(words) + (" -P …" if arguments.parameter else "")
 
 
@@ -191,13 +242,37 @@ def _ask_for_plan(
 
     A plan without changes needs no question. Raises CommandError without consent.
     """
-    found, digest = plans.fetch(client, stack, name, body)
-    plans.draw(found)
+    found = plans.fetch(client, stack, name, body, arguments.reset)
+    told = _told(host, client, stack, found)
+    _tell_kept(arguments, client, stack, body, told)
+    plans.draw(found.resources)
+    for line in told.lines:
+        print(line)
     _tell_warnings(arguments, host)
-    if stack is None or plans.has_changes(found):
+    if stack is None or plans.has_changes(found.resources):
         agree(arguments, "Do it?")
-    if digest is not None:
-        body["plan_digest"] = digest
+    if found.digest is not None:
+        body["plan_digest"] = found.digest
+
+
+def _tell_kept(
+    arguments: argparse.Namespace, client: Client, stack: Stack | None, body: JsonMap, told: PlanFacts
+) -> None:
+    """Print the stored values that the update of a stack keeps."""
+    line = "" if stack is None or arguments.reset else plans.kept(client, stack, body, told.given)
+    if line:
+        render.line(line, "dim")
+
+
+def _told(host: Host, client: Client, stack: Stack | None, found: plans.Fetched) -> PlanFacts:
+    """Return what the stack and features say about a plan."""
+    features = host.features() if stack is not None or found.facts else ()
+    told = [one.planned(client, stack, found.facts) for one in features]
+    if found.facts.get("restricted"):
+        told.append(PlanFacts([f"The stack is restricted: {plans.left_out(an_object(found.facts, 'restricted'))}."]))
+    lines = [line for one in told for line in one.lines]
+    given = frozenset(name for one in told for name in one.given)
+    return PlanFacts(lines, any(one.fails for one in told), any(one.denied for one in told), given)
 
 
 def _tell_outputs(arguments: argparse.Namespace, done: progress.Followed, found: list[Object]) -> None:
@@ -231,7 +306,11 @@ def _check_cloud(arguments: argparse.Namespace, client: Client) -> None:
     "show the changes that `up` would make",
     *TEMPLATE,
     *LISTING,
-    argument("--detailed-exitcode", action="store_true", help="exit code 2 if there are changes, 0 if there are none"),
+    argument(
+        "--detailed-exitcode",
+        action="store_true",
+        help="exit code 2 if there are changes, 0 if there are none, 1 if they do not fit the quota",
+    ),
     examples=("plan web.yaml", "plan web.yaml -n web --detailed-exitcode"),
 )
 def plan(arguments: argparse.Namespace, host: Host) -> int:
@@ -240,16 +319,25 @@ def plan(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host, reads_only=True) as session:
         client = session.client
         stack = client.find_or_none(name)
+        _need_stack(arguments, name, stack)
         if stack is not None:
+            _check_given(arguments, host, body)
             body |= _of_update(arguments)
         with _explained(arguments, host, client, body):
-            found, _ = plans.fetch(client, stack, name, body)
+            found = plans.fetch(client, stack, name, body, arguments.reset)
+        told = _told(host, client, stack, found)
+        if arguments.format == "table" and not arguments.column:
+            _tell_kept(arguments, client, stack, body, told)
     if arguments.format == "table" and not arguments.column:
-        plans.draw(found)
+        plans.draw(found.resources)
+        print(*told.lines, sep="\n", end="\n" if told.lines else "")
     else:
-        render.listing(plans.rows(found), plans.COLUMNS, arguments, f"resources in the plan of {name}")
+        shown = (*plans.COLUMNS, plans.SELECTION) if arguments.target or arguments.exclude else plans.COLUMNS
+        render.listing(plans.rows(found.resources), shown, arguments, f"resources in the plan of {name}")
     _tell_warnings(arguments, host)
-    return CHANGES if arguments.detailed_exitcode and plans.has_changes(found) else 0
+    if told.denied or arguments.detailed_exitcode and told.fails:
+        return FAILS
+    return CHANGES if arguments.detailed_exitcode and plans.has_changes(found.resources) else 0
 
 
 @contextmanager
@@ -269,15 +357,16 @@ def _explained(arguments: argparse.Namespace, host: Host, client: Client, body: 
         found = of_file(arguments.file, arguments.environment, given, host.types(), host)
         known = {problem.text for problem in found}
         found += [problem for problem in _problems_of_server(arguments, client, body) if problem.text not in known]
-        needed = [replace(one, severity="error") if one.error == "UserParameterMissing" else one for one in found]
-        faults = in_order(problem for problem in needed if problem.severity == "error")
+        if not any(keys(arguments) for keys in arguments.keys):  # a feature may give what is missing
+            found = [replace(one, severity="error") if one.error == "UserParameterMissing" else one for one in found]
+        faults = in_order(problem for problem in found if problem.severity == "error")
         lines = [] if any(problem.text in str(error) for problem in faults) else [str(error)]
         raise Refused("\n".join([*lines, listed(faults)] if faults else lines), error.status) from None
 
 
 def _problems_of_server(arguments: argparse.Namespace, client: Client, body: JsonMap) -> list[Problem]:
     """Return all problems that the server finds in the body; none if it fails."""
-    sent = {name: value for name, value in body.items() if name not in ("plan_digest", "adopt_cloud", "converge")}
+    sent = {name: value for name, value in body.items() if name not in _UPDATE_ONLY}
     try:
         bundle = gather(arguments.file, arguments.environment)
         answer = client.request("POST", "/validate", sent, {"all_errors": "true"})
@@ -291,9 +380,10 @@ def _problems_of_server(arguments: argparse.Namespace, client: Client, body: Jso
     "delete a stack, and wait until it is gone",
     STACK,
     argument("--force", action="store_true", help="leave behind, and list, objects that cannot be deleted"),
+    RETAIN,
     YES,
     *FOLLOWED,
-    examples=("down web", "down web --yes --no-wait"),
+    examples=("down web", "down web --yes --no-wait", "down web --retain db"),
 )
 def down(arguments: argparse.Namespace, host: Host) -> int:
     """Delete the stack and wait until it is gone. With --force, ignore failures."""
@@ -303,13 +393,17 @@ def down(arguments: argparse.Namespace, host: Host) -> int:
         may_leave(arguments, session)
         stack = client.find(arguments.stack)
         after = client.last_event(stack, progress.NESTED)
+        query: dict[str, str | Sequence[str]] = {"retain": arguments.retain} if arguments.retain else {}
+        if arguments.force:
+            query["force"] = "true"
         if not arguments.yes:
-            _ask_for_deletion(arguments, client, stack)
+            query["plan_digest"] = _ask_for_deletion(arguments, client, stack)
         began, is_going = time.monotonic(), stack.status == "DELETE_IN_PROGRESS" and not arguments.force
+        answer: Json = None
         try:
-            client.request("DELETE", f"{stack.path}?force=true" if arguments.force else stack.path)
+            answer = change(client, "DELETE", stack.path, query=query)
         except Refused as error:  # perhaps by a deletion that is suspended
-            if error.status != HTTPStatus.CONFLICT:
+            if error.status != HTTPStatus.CONFLICT or arguments.retain:
                 raise
             now = client.again(stack)
             if now is not None and now.status != "DELETE_IN_PROGRESS":
@@ -317,6 +411,8 @@ def down(arguments: argparse.Namespace, host: Host) -> int:
             is_going = True
         if is_going:
             print(f"{stack.name} is being deleted already: waiting for that.", file=sys.stderr)
+        if not await_begin(session, answer, arguments.no_wait):
+            return 0
         if arguments.no_wait:
             return started(arguments, stack)
         done = progress.wait(session, stack, after, f"heatlite down {stack.name}", arguments.format, began)
@@ -326,23 +422,25 @@ def down(arguments: argparse.Namespace, host: Host) -> int:
     return ended(arguments, done)
 
 
-def _ask_for_deletion(arguments: argparse.Namespace, client: Client, stack: Stack) -> None:
+def _ask_for_deletion(arguments: argparse.Namespace, client: Client, stack: Stack) -> str:
     """Show the objects that the deletion removes and those that stay, and ask.
 
-    Raises CommandError without consent, and for a stack that refuses every deletion.
+    Returns the digest of the plan. Raises CommandError without consent, and what refuses the deletion.
     """
-    found = [item for item in client.resources(stack, progress.NESTED) if item.get("physical_resource_id")]
-    _verify_deletable(client, stack, found)
-    found.sort(key=lambda item: text(item.get("path")))
-    kept = {text(item.get("path")) for item in found if item.get("deletion_policy") == "Retain"}
-    stays = [not kept.isdisjoint(_and_above(text(item.get("path")))) for item in found]
-    gone = [item for item, stay in zip(found, stays, strict=True) if not stay]
-    saved = {"Snapshot": "  a snapshot stays"}
-    _print_first([f"- {_object(item)}{saved.get(text(item.get('deletion_policy')), '')}" for item in gone], "red")
-    _print_first([f"  {_object(item)}  stays in the cloud" for item in compress(found, stays)], "dim")
+    plan = plans.of_deletion(client, stack, arguments.retain)
+    gone, stays = plans.gone_and_staying(plan)
+    _print_first([f"- {line}" for line in gone], "red")
+    _print_first([f"  {line}" for line in stays], "dim")
+    for one in objects(plan, "readers") if "readers" in plan else ():
+        name, output, parameter = (text(one.get(key)) for key in ("stack_name", "output", "parameter"))
+        print(f"Stack {name} keeps output {output} as {parameter}.")
+    approval = plan.get("approval")
+    if isinstance(approval, Mapping) and approval.get("needed"):
+        print("Approval: needed. The deletion begins once somebody has approved it.")
     force = ", and leave behind what cannot be deleted" if arguments.force else ""
     plural = "" if len(gone) == 1 else "s"
     agree(arguments, f"Delete the stack {stack.name} with {len(gone)} resource{plural}{force}?")
+    return text(plan.get("digest"))
 
 
 def _print_first(lines: Sequence[str], colour: str) -> None:
@@ -350,39 +448,6 @@ def _print_first(lines: Sequence[str], colour: str) -> None:
         render.line(line, colour)
     if len(lines) > MOST_SHOWN:
         print(f"  … and {len(lines) - MOST_SHOWN} more")
-
-
-def _and_above(path: str) -> Iterator[str]:
-    """Return the path of a resource, and those of the resources that it is nested in."""
-    return accumulate(path.split("/"), "{}/{}".format)
-
-
-def _object(item: Object) -> str:
-    return f"{text(item.get('path'))}  ({text(item.get('resource_type'))})  {text(item.get('physical_resource_id'))}"
-
-
-def _verify_deletable(client: Client, stack: Stack, found: Sequence[Object]) -> None:
-    """Refuse before the question what the server would refuse after it.
-
-    Raises CommandError.
-    """
-    if stack.status == "LOCK_COMPLETE":
-        lock = an_object(client.request("GET", f"{stack.path}/lock"), "lock")
-        since = f"{text(lock.get('locked_at'))}: {text(lock.get('reason'))}".removesuffix(": ")
-        raise CommandError(
-            f"Stack {stack.name} is locked by {text(lock.get('locked_by'))} since {since}."
-            f" Nothing was deleted. Unlock it first: heatlite unlock {stack.name}"
-        )
-    if stack.fields.get("protection"):
-        raise CommandError(
-            f"Stack {stack.name} is protected. Nothing was deleted. End that first: heatlite unprotect {stack.name}"
-        )
-    kept = [text(item.get("path")) for item in found if item.get("protection")]
-    if kept:
-        raise CommandError(
-            f"Stack {stack.name} has protected resources: {', '.join(kept[:MOST_SHOWN])}. Nothing was deleted. End that"
-            f" first: heatlite unprotect {stack.name} {kept[0]}"
-        )
 
 
 @commands.command("retry", "continue a failed create or update", STACK, *FOLLOWED, examples=("retry web",))

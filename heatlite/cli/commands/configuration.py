@@ -9,7 +9,7 @@ from heatlite.cli.client import Object
 from heatlite.cli.output import render
 from heatlite.cli.session import FLAGS, Host, settings
 from heatlite.core import config
-from heatlite.core.extras import MissingLibrary
+from heatlite.core.runtime.extras import MissingLibrary
 
 COLUMNS = ("name", "value", "origin")
 CONTEXT_COLUMNS = ("name", "endpoint", "project", "username", "in_use")
@@ -22,16 +22,17 @@ commands = CommandGroup(subgroups=[config_commands])
     "show", "list the settings with their values and origins", CONTEXT, *LISTING, server=False,
     examples=("config show", "config show --context prod"),
 )
-def show(arguments: argparse.Namespace, host: Host) -> int:  # noqa: ARG001 - signature of commands
+def show(arguments: argparse.Namespace, host: Host) -> int:
     """List the settings with their values and origins; secrets are not shown."""
-    chosen = settings(arguments)
+    chosen = settings(arguments, host)
     flags = {name: getattr(arguments, name, None) for name in FLAGS}
     file: Path | None = arguments.config
-    origins = config.origins(flags, file, contexts.environment(arguments))
+    values = config.all_values(chosen, host.features)
+    origins = config.origins(values, flags, file, contexts.environment(arguments))
     found: list[Object] = []
-    for name in chosen.__struct_fields__:
-        value = getattr(chosen, name)
-        shown = "(set)" if value and name in config.SECRET else str("" if value is None else value)
+    secrets = config.secret_names(host.features())
+    for name, value in values.items():
+        shown = "(set)" if value and name in secrets else str("" if value is None else value)
         if name == "database":
             shown = chosen.shown_database
         found.append({"name": name, "value": shown, "origin": origins[name]})

@@ -28,7 +28,7 @@ commands = CommandGroup(subgroups=[database])
     examples=("db status", "db status --database postgresql://heatlite@db.example/heatlite"),
 )
 def status(arguments: argparse.Namespace, host: Host) -> int:
-    chosen = settings(arguments)
+    chosen = settings(arguments, host)
     steps: list[Object] = [{"migration": name, "applied": done} for name, done in host.migration_status(chosen)]
     render.listing(steps, ("migration", "applied"), arguments, "migrations")
     return 0
@@ -39,7 +39,7 @@ def status(arguments: argparse.Namespace, host: Host) -> int:
     examples=("db upgrade --config /etc/heatlite/heatlite.toml",),
 )
 def upgrade(arguments: argparse.Namespace, host: Host) -> int:
-    host.upgrade(settings(arguments))
+    host.upgrade(settings(arguments, host))
     return status(arguments, host)
 
 
@@ -60,7 +60,7 @@ def _ask_for_force(arguments: argparse.Namespace, effect: str, question: str) ->
 )
 def back_up(arguments: argparse.Namespace, host: Host) -> int:
     _ask_for_force(arguments, "overwrites the backup", "Backup with --force?")
-    chosen = settings(arguments)
+    chosen = settings(arguments, host)
     key = host.back_up(chosen, arguments.file, arguments.force)
     print(f"Wrote {arguments.file}.")
     if key is not None:
@@ -83,7 +83,7 @@ def back_up(arguments: argparse.Namespace, host: Host) -> int:
 def restore(arguments: argparse.Namespace, host: Host) -> int:
     """Install a backup as the database."""
     _ask_for_force(arguments, "restores a database with faults", "Restore with --force?")
-    chosen, file = settings(arguments), arguments.file
+    chosen, file = settings(arguments, host), arguments.file
     try:
         file.open("rb").close()
     except OSError as error:
@@ -115,7 +115,7 @@ def keys(arguments: argparse.Namespace, host: Host) -> int:
     if arguments.what == "new":
         print(host.new_key())
         return 0
-    count, unreadable, wiped = host.rotate_keys(settings(arguments))
+    count, unreadable, lost, wiped = host.rotate_keys(settings(arguments, host))
     print(f"Rows encrypted with the first key: {count}")
     if not wiped:
         print("Old secrets may remain in the file: another process uses it, or the disk is full. Run it again alone.")
@@ -125,12 +125,17 @@ def keys(arguments: argparse.Namespace, host: Host) -> int:
             f"No key decrypts {', '.join(unreadable[:MAX_NAMED])}{more}. Add the key that encrypted them after the"
             " others, and try again."
         )
+    if lost:
+        raise CommandError(
+            f"Rows of features that this program cannot read keep their old keys: {', '.join(lost)}. Keep all"
+            " keys, install these features, and try again."
+        )
     return 0
 
 
 @commands.command("fsck", "check the database for orphaned rows", *LISTING, server=False, examples=("fsck",))
 def fsck(arguments: argparse.Namespace, host: Host) -> int:
-    found = host.inconsistencies(settings(arguments))
+    found = host.inconsistencies(settings(arguments, host))
     rows = _rules(found)
     if not rows and arguments.format == "table":
         print("No orphaned rows.")

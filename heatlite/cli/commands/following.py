@@ -1,14 +1,21 @@
 """Start of operations, and their results: parts that several commands share."""
 
 import argparse
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
-from heatlite.cli.client import Stack
-from heatlite.cli.errors import CommandError, Misuse
+from heatlite.cli.client import Client, Stack, an_object, part, text
+from heatlite.cli.errors import CommandError, Misuse, Refused
 from heatlite.cli.output import progress
 from heatlite.cli.session import Session
-from heatlite.core.json import dump
+from heatlite.core.json import Json, dump
+
+NEEDS_APPROVAL: Final = "ApprovalRequired"
+"""Error of a change that needs an approval."""
+PAUSE: Final = 1.0
+"""Seconds between looks at an action that waits for its approval."""
 
 
 def may_leave(arguments: argparse.Namespace, session: Session) -> None:
@@ -31,6 +38,44 @@ def start(
         request()
         return started(arguments, stack)
     return ended(arguments, require_stack(follow_request(session, stack, request, again, arguments.format)))
+
+
+def change(
+    client: Client, method: str, path: str, body: Json = None, query: Mapping[str, str | Sequence[str]] | None = None
+) -> Json:
+    """Send a request that changes a stack, and return its answer.
+
+    One that needs an approval waits for it. Its answer has an action that has not begun.
+    """
+    try:
+        return client.request(method, path, body, query)
+    except Refused as refusal:
+        if refusal.kind != NEEDS_APPROVAL or path == "/stacks":
+            raise
+    answer = client.request(method, path, body, {**(query or {}), "approval": "wait"})
+    print(text(an_object(answer, "action").get("status_reason")), file=sys.stderr)
+    return answer
+
+
+def await_begin(session: Session, answer: Json, is_left: bool) -> bool:
+    """Wait until the action of an answer has begun, if it waits for an approval.
+
+    Returns False if it waits on without this command: it `is_left`, or there is no server. Raises CommandError if it
+    is not approved.
+    """
+    action = answer.get("action") if isinstance(answer, Mapping) else None
+    if not isinstance(action, Mapping):
+        return True
+    path = f"/actions/{part(text(action['id']))}"
+    while action.get("status") == "INIT":
+        if is_left or session.embedded:
+            print(f"It begins once it is approved. Watch it with: heatlite action show {text(action['id'])}")
+            return False
+        time.sleep(PAUSE)
+        action = an_object(session.client.request("GET", path), "action")
+    if action.get("status") == "CANCELLED":
+        raise CommandError(f"Nothing was begun: {text(action.get('status_reason'))}.")
+    return True
 
 
 def require_stack(done: progress.Followed) -> progress.Followed:

@@ -3,17 +3,18 @@
 import argparse
 import re
 
-from heatlite.cli.arguments import DECIMAL, STACK, YES, CommandGroup, argument, is_whole, number
-from heatlite.cli.client import Client, an_object, part, text
+from heatlite.cli.arguments import DECIMAL, NO_WAIT, STACK, YES, CommandGroup, argument, is_whole, number
+from heatlite.cli.client import Client, an_object, objects, part, text
 from heatlite.cli.commands.actions import ENDED, find, follow, line
-from heatlite.cli.commands.following import may_leave
+from heatlite.cli.commands.following import change, may_leave
 from heatlite.cli.errors import Misuse
+from heatlite.cli.output import plans
 from heatlite.cli.questions import agree, need_consent
-from heatlite.cli.session import Host, connect
-from heatlite.core.json import JsonMap
+from heatlite.cli.session import Host, Session, connect
+from heatlite.core.clock import UNITS
+from heatlite.core.json import Json, JsonMap
 
 CRITERIA = ("OLDEST_FIRST", "YOUNGEST_FIRST", "RANDOM", "OLDEST_PROFILE_FIRST")
-SPANS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def span(given: str) -> int:
@@ -21,10 +22,10 @@ def span(given: str) -> int:
 
     Raises ArgumentTypeError.
     """
-    digits, unit = (given[:-1], given[-1]) if given and given[-1] in SPANS else (given, "s")
+    digits, unit = (given[:-1], given[-1]) if given and given[-1] in UNITS else (given, "s")
     if not is_whole(digits):
         raise argparse.ArgumentTypeError(f"{given!r} is no time span such as 30s, 10m, 2h or 1d")
-    return int(digits) * SPANS[unit]
+    return int(digits) * UNITS[unit]
 
 
 GROUP = argument("group", metavar="GROUP", help="name of the group, or path to it: web/inner")
@@ -33,7 +34,6 @@ COUNT = argument("--count", type=number, default=1, metavar="NUMBER", help="numb
 CUT = argument("--best-effort", action="store_true", help="stop at the limit instead of refusing")
 ANYWAY = argument("--ignore-cooldown", action="store_true", help="scale even in the cooldown")
 GRACE = argument("--grace-period", type=span, default=0, metavar="SPAN", help="time before the deletion: 30s, 10m")
-WAITS = argument("--no-wait", action="store_true", help="return at once; needs a running server")
 
 commands = CommandGroup("group", "resize groups, and replace or delete their members")
 
@@ -44,25 +44,30 @@ def start(arguments: argparse.Namespace, host: Host, path: str, body: JsonMap) -
     Returns 1 unless it SUCCEEDED.
     """
     with connect(arguments, host) as session:
-        may_leave(arguments, session)
-        action_id = begin(session.client, arguments.stack, path, body)
-        if arguments.no_wait:
-            return 0
-        last = follow(
-            session,
-            lambda: find(session.client, action_id),
-            lambda action: (text(action.get("status")), line(action)),
-            ENDED,
-            None,
-            ("The action continues", f"heatlite action wait {action_id}"),
-        )
+        return follow_action(arguments, session, path, body)
+
+
+def follow_action(arguments: argparse.Namespace, session: Session, path: str, body: JsonMap) -> int:
+    """Start an operation on a resource in a session; otherwise as `start`."""
+    may_leave(arguments, session)
+    action_id = begin(session.client, arguments.stack, path, body)
+    if arguments.no_wait:
+        return 0
+    last = follow(
+        session,
+        lambda: find(session.client, action_id),
+        lambda action: (text(action.get("status")), line(action)),
+        ENDED,
+        None,
+        ("The action continues", f"heatlite action wait {action_id}"),
+    )
     return 0 if last == "SUCCEEDED" else 1
 
 
 def begin(client: Client, stack: str, path: str, body: JsonMap) -> str:
     """Start an operation on a resource. Returns the id of its action."""
     below = "/".join(map(part, path.split("/")))
-    answer = client.request("POST", f"{client.find(stack).path}/resources/{below}/actions", body)
+    answer = change(client, "POST", f"{client.find(stack).path}/resources/{below}/actions", body)
     return text(an_object(answer, "action").get("id"))
 
 
@@ -71,30 +76,42 @@ def begin(client: Client, stack: str, path: str, body: JsonMap) -> str:
     "set the number of members",
     STACK,
     GROUP,
-    argument("size", metavar="SIZE", help="4: this number; +2, -1: so many more or less; +50%%, -10%%; template"),
+    argument(
+        "size",
+        metavar="SIZE",
+        help="4: this number; +2, -1: so many more or less; +50%%, -10%%; template; same, with --min or --max",
+    ),
+    argument("--min", type=number, metavar="NUMBER", help="fewest members, until the template has another number"),
+    argument("--max", type=number, metavar="NUMBER", help="most members, as --min"),
     argument("--min-step", type=number, metavar="NUMBER", help="smallest change by a percentage"),
     CUT,
-    WAITS,
-    examples=("group resize web members 5",),
+    NO_WAIT,
+    examples=("group resize web members 5", "group resize web members same --min 2 --max 8"),
 )
 def resize(arguments: argparse.Namespace, host: Host) -> int:
-    """Resize a group; ``template`` returns to the size that the template asks for."""
+    """Resize a group; ``template`` returns to its size and limits."""
     if arguments.size == "template":
         return start(arguments, host, arguments.group, {"resize": {"follow_template": True}})
+    given = {"min_size": arguments.min, "max_size": arguments.max}
+    limits: JsonMap = {key: value for key, value in given.items() if value is not None}
+    if arguments.size == "same":
+        if not limits:
+            raise Misuse("Give --min or --max, or another size.")
+        return start(arguments, host, arguments.group, {"resize": limits})
     kind = "CHANGE_IN_CAPACITY" if arguments.size.startswith(("+", "-")) else "EXACT_CAPACITY"
     digits = arguments.size
     if digits.endswith("%"):
         kind, digits = "CHANGE_IN_PERCENTAGE", digits[:-1]
     if re.fullmatch(f"[+-]?{DECIMAL}", digits) is None:
-        raise Misuse(f"{arguments.size!r} is no size: 4, +2, -1, +50%, -10% or template.")
+        raise Misuse(f"{arguments.size!r} is no size: 4, +2, -1, +50%, -10%, same or template.")
     options: JsonMap = {"adjustment_type": kind, "number": float(digits), "strict": not arguments.best_effort}
     if arguments.min_step is not None:
         options["min_step"] = arguments.min_step
-    return start(arguments, host, arguments.group, {"resize": options})
+    return start(arguments, host, arguments.group, {"resize": {**options, **limits}})
 
 
 @commands.command(
-    "scale-out", "add members", STACK, GROUP, COUNT, CUT, ANYWAY, WAITS,
+    "scale-out", "add members", STACK, GROUP, COUNT, CUT, ANYWAY, NO_WAIT,
     examples=("group scale-out web members --count 2",),
 )
 def scale_out(arguments: argparse.Namespace, host: Host) -> int:
@@ -112,7 +129,7 @@ def scale_out(arguments: argparse.Namespace, host: Host) -> int:
     GRACE,
     CUT,
     ANYWAY,
-    WAITS,
+    NO_WAIT,
     examples=("group scale-in web members --criteria OLDEST_FIRST",),
 )
 def scale_in(arguments: argparse.Namespace, host: Host) -> int:
@@ -138,7 +155,7 @@ def _scaling(arguments: argparse.Namespace) -> JsonMap:
     argument("--refill", action="store_true", help="have new members, with new names, in their places"),
     GRACE,
     YES,
-    WAITS,
+    NO_WAIT,
     examples=("group delete web members 2 --refill",),
 )
 def delete(arguments: argparse.Namespace, host: Host) -> int:
@@ -154,7 +171,65 @@ def delete(arguments: argparse.Namespace, host: Host) -> int:
 
 
 @commands.command(
-    "replace", "replace members under the same names", STACK, GROUP, MEMBERS, WAITS,
+    "leave",
+    "let members leave, and their objects stay",
+    STACK,
+    GROUP,
+    MEMBERS,
+    argument("--refill", action="store_true", help="have new members, with new names, in their places"),
+    YES,
+    NO_WAIT,
+    examples=("group leave web members 2", "group leave web members 2 --refill"),
+)
+def leave(arguments: argparse.Namespace, host: Host) -> int:
+    """Show what leaves a group, ask, and let it leave."""
+    return _as_planned(arguments, host, "leave", {"members": arguments.members, "reduce": not arguments.refill})
+
+
+@commands.command(
+    "join",
+    "make existing objects members",
+    STACK,
+    GROUP,
+    argument("objects", metavar="ID", nargs="+", help="id of an object, or NAME=ID with a name for the member"),
+    argument("--by-name", action="store_true", help="find the objects by their exact names instead of ids"),
+    argument("--ids", action="store_true", help="NAME=ID are the objects of one member, a template that names them"),
+    argument("--changes", choices=("refuse", "list"), default="refuse", help="objects that differ (default: refuse)"),
+    YES,
+    NO_WAIT,
+    examples=(
+        "group join web members 6b23c1",
+        "group join web members 2=6b23c1 --changes list",
+        "group join web members --ids server=6b23c1 port=5c0fd1",
+    ),
+)
+def join(arguments: argparse.Namespace, host: Host) -> int:
+    """Show what joins a group and what the next update changes, ask, and let it join."""
+    key, pairs = "name" if arguments.by_name else "id", [one.rpartition("=") for one in arguments.objects]
+    if arguments.ids and (arguments.by_name or not all(name for name, _, _ in pairs)):
+        raise Misuse("--ids needs NAME=ID for each object.")
+    members: list[Json] = [{key: found, "as": name} if name else {key: found} for name, _, found in pairs]
+    if arguments.ids:
+        members = [{"ids": {name: found for name, _, found in pairs}}]
+    return _as_planned(arguments, host, "join", {"members": members, "changes": arguments.changes})
+
+
+def _as_planned(arguments: argparse.Namespace, host: Host, key: str, asked: JsonMap) -> int:
+    """Show the plan of an operation on a group, ask, and start what was shown."""
+    need_consent(arguments, f"`group {key}` changes the members of a group")
+    with connect(arguments, host) as session:
+        client, group = session.client, arguments.group
+        plan = client.plan(client.find(arguments.stack), key, {**asked, "resource": group})
+        plans.draw(objects(plan, "resources"))
+        if plan.get("after"):
+            print("The next update then does:")
+            plans.draw(objects(plan, "after"))
+        agree(arguments, "Do it?")
+        return follow_action(arguments, session, group, {key: {**asked, "plan_digest": text(plan.get("digest"))}})
+
+
+@commands.command(
+    "replace", "replace members under the same names", STACK, GROUP, MEMBERS, NO_WAIT,
     examples=("group replace web members 0 3",),
 )
 def replace(arguments: argparse.Namespace, host: Host) -> int:

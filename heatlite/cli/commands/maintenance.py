@@ -14,10 +14,12 @@ from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, Session, connect
 from heatlite.core.clock import Clock, from_text, to_text
 from heatlite.core.json import JsonMap
+from heatlite.core.wire.base import columns
+from heatlite.core.wire.locks import SuppressedRequest
 
-SUPPRESSED_COLUMNS = ("id", "time", "count", "stack", "request", "target", "requested_by", "effect")
-MORE_COLUMNS = (*SUPPRESSED_COLUMNS, "last_time", "detail")
-"""All columns that `--column` can choose."""
+SUPPRESSED = columns(SuppressedRequest)
+SHOWN = SUPPRESSED[:8]
+"""Columns without `--column`, which can choose all."""
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
@@ -281,10 +283,10 @@ def lock_status(arguments: argparse.Namespace, host: Host) -> int:
         render.one(found, arguments.format, arguments.column)
         return 0
     held = found.get("lock")
-    columns = MORE_COLUMNS if arguments.column else SUPPRESSED_COLUMNS
+    chosen = SUPPRESSED if arguments.column else SHOWN
     suppressed: list[Object] = [_row(entry) for entry in objects(found, "suppressed")]
     if arguments.format == "value":
-        render.rows(suppressed, columns, "value", arguments.column)
+        render.rows(suppressed, chosen, "value", arguments.column)
         return 0
     since = ""
     if held is None:
@@ -298,7 +300,7 @@ def lock_status(arguments: argparse.Namespace, host: Host) -> int:
         if listed:
             heading = f"\nRefused or ignored {when} (--replay ID repeats it, --drop ID removes it):"
             print(render.folded(heading, sys.stdout))
-            render.rows(listed, columns, "table", arguments.column)
+            render.rows(listed, chosen, "table", arguments.column)
     dropped = found.get("dropped")
     if dropped is not None:
         lost = an_object(dropped)

@@ -2,8 +2,8 @@
 
 import argparse
 
-from heatlite.cli.arguments import STACK, CommandGroup, argument
-from heatlite.cli.commands.groups import WAITS, start
+from heatlite.cli.arguments import NO_WAIT, STACK, CommandGroup, argument
+from heatlite.cli.commands.groups import start
 from heatlite.cli.session import Host
 
 PATH = argument("path", metavar="PATH", help="name of a resource, or path to it: web/2; of a group: its members")
@@ -12,7 +12,7 @@ commands = CommandGroup("member", "check and recover resources")
 
 
 @commands.command(
-    "check", "check a resource, or the members of a group", STACK, PATH, WAITS,
+    "check", "check a resource, or the members of a group", STACK, PATH, NO_WAIT,
     examples=("member check web members/2",),
 )
 def check(arguments: argparse.Namespace, host: Host) -> int:
@@ -32,7 +32,7 @@ def check(arguments: argparse.Namespace, host: Host) -> int:
         type=str.upper,
         help="default: RECREATE",
     ),
-    WAITS,
+    NO_WAIT,
     examples=("member recover web members/2 --operation REBOOT",),
 )
 def recover(arguments: argparse.Namespace, host: Host) -> int:

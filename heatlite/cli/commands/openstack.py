@@ -25,7 +25,7 @@ commands = CommandGroup()
 @commands.command("env", "print shell commands that configure `openstack` for the server", examples=("env",))
 def environment(arguments: argparse.Namespace, host: Host) -> int:
     """Print shell commands for `openstack`: ``eval "$(heatlite env)"``."""
-    chosen = settings(arguments)
+    chosen = settings(arguments, host)
     auth_type = _auth_type(arguments, chosen)
     stale = sorted(name for name in os.environ if name.startswith("OS_"))
     if stale:
@@ -70,7 +70,7 @@ def clouds(arguments: argparse.Namespace, host: Host) -> int:
         if not arguments.force and CLOUDS.exists() and not CLOUDS.read_text("utf-8").startswith(HEADER):
             raise CommandError(f"{CLOUDS} exists and was not written by heatlite; --force overwrites it.")
         url = "".join(address(arguments, host))
-        chosen = settings(arguments)
+        chosen = settings(arguments, host)
         secret = {"token": chosen.token} if chosen.token else {"username": chosen.username, "password": chosen.password}
         auth = {"endpoint": url, **{key: value for key, value in secret.items() if value is not None}}
         if len(auth) > 1:

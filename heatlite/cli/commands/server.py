@@ -29,7 +29,7 @@ commands = CommandGroup()
 )
 def serve(arguments: argparse.Namespace, host: Host) -> int:
     """Run the server until interrupted."""
-    host.serve(settings(arguments))
+    host.serve(settings(arguments, host))
     return 0
 
 
@@ -39,7 +39,7 @@ def serve(arguments: argparse.Namespace, host: Host) -> int:
 )
 def api(arguments: argparse.Namespace, host: Host) -> int:
     """Run the API without an engine until interrupted."""
-    host.serve_api(settings(arguments))
+    host.serve_api(settings(arguments, host))
     return 0
 
 
@@ -49,7 +49,7 @@ def api(arguments: argparse.Namespace, host: Host) -> int:
 )
 def worker(arguments: argparse.Namespace, host: Host) -> int:
     """Run an engine without the API until interrupted."""
-    host.work(settings(arguments))
+    host.work(settings(arguments, host))
     return 0
 
 

@@ -2,38 +2,21 @@
 
 import argparse
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from heatlite.cli.arguments import COLUMN, FORMATS, LIMIT, LISTING, STACK, WATCH, WIDE, CommandGroup, argument, number
-from heatlite.cli.client import Object, counts_of, health_of, objects, text
+from heatlite.cli.client import Object, counts_of, fact_of, health_of, objects, text, with_facts
 from heatlite.cli.commands.actions import matching, pages, print_page
 from heatlite.cli.errors import CommandError, Misuse
 from heatlite.cli.output import page, progress, render
 from heatlite.cli.session import Host, connect
 from heatlite.core.status import Status, Verb
+from heatlite.core.wire.base import columns
+from heatlite.core.wire.events import Event
+from heatlite.core.wire.resources import HealthOfResource, Resource
+from heatlite.core.wire.stacks import ListedStack
 
-STACK_COLUMNS = (
-    "stack_name",
-    "stack_status",
-    "health",
-    "locked",
-    "protected",
-    "creation_time",
-    "updated_time",
-    "stack_owner",
-    "id",
-    "stack_status_reason",
-)
-RESOURCE_COLUMNS = (
-    "resource_name",
-    "resource_status",
-    "health",
-    "protected",
-    "resource_type",
-    "physical_resource_id",
-    "resource_status_reason",
-    "updated_time",
-)
+RESOURCE_COLUMNS = columns(Resource, HealthOfResource)
 FOUND_COLUMNS = (
     "physical_resource_id",
     "root_stack_name",
@@ -43,15 +26,9 @@ FOUND_COLUMNS = (
     "resource_type",
     "root_stack_id",
 )
-EVENT_COLUMNS = (
-    "event_time",
-    "resource_name",
-    "resource_status",
-    "resource_status_reason",
-    "physical_resource_id",
-    "id",
-)
 HISTORY_COLUMNS = ("created_at", "action", "status", "user", "status_reason", "end_time", "cause", "id")
+HISTORY_KEY = 3
+"""Place of the columns of features."""
 OUTPUT_COLUMNS = ("output_key", "output_value", "description")
 
 commands = CommandGroup()
@@ -85,14 +62,20 @@ def ls(arguments: argparse.Namespace, host: Host) -> int:
     """List the stacks of the project."""
     given = {"search": arguments.search, "status": arguments.status}
     wanted = {name: value for name, value in given.items() if value}
-    wanted |= {name: "true" for name in ("locked", "unhealthy") if getattr(arguments, name)}
+    wanted |= {name: "true" for name in ("locked", "unhealthy", *arguments.filters) if getattr(arguments, name)}
     with connect(arguments, host, reads_only=True) as session:
         for _ in render.watching(arguments.watch):
             found = session.client.stacks(wanted)
+            chosen = with_facts(found, columns(ListedStack))
             if arguments.format not in ("json", "yaml"):
-                found = [{**stack, "health": counts_of(stack)} for stack in found]
-            render.listing(found, STACK_COLUMNS, arguments, matching("stacks", wanted))
+                found = [{**_told(stack, chosen), "health": counts_of(stack)} for stack in found]
+            render.listing(found, chosen, arguments, matching("stacks", wanted))
     return 0
+
+
+def _told(item: Object, columns: Sequence[str]) -> Object:
+    """Return a listed object with texts in place of the facts of features."""
+    return {**item, **{key: fact_of(item, key) for key in columns if isinstance(item.get(key), Mapping)}}
 
 
 @commands.command("show", "show a stack", STACK, *LISTING, examples=("show web", "show web -f json -c outputs"))
@@ -101,7 +84,8 @@ def show(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host, reads_only=True) as session:
         found = session.client.show(arguments.stack)
         if arguments.format == "table" and not arguments.column and arguments.output is None:
-            page.draw(page.gather(session.client, session.client.find(arguments.stack)), found)
+            stack = session.client.find(arguments.stack)
+            page.draw(page.gather(session.client, stack), found, session.client.resources(stack, progress.NESTED))
             return 0
     render.one(found, arguments.format, arguments.column)
     return 0
@@ -111,7 +95,8 @@ def show(arguments: argparse.Namespace, host: Host) -> int:
 def explain(arguments: argparse.Namespace, host: Host) -> int:
     """Explain a stack's state: failures, waits, locks, marks, and next commands."""
     with connect(arguments, host, reads_only=True) as session:
-        page.explain(page.gather(session.client, session.client.find(arguments.stack)))
+        facts = page.gather(session.client, session.client.find(arguments.stack))
+    page.explain(facts)
     return 0
 
 
@@ -122,10 +107,18 @@ def explain(arguments: argparse.Namespace, host: Host) -> int:
 def history(arguments: argparse.Namespace, host: Host) -> int:
     """List the actions of a stack: when, what, by whom, and how it ended."""
     with connect(arguments, host, reads_only=True) as session:
-        wanted = {"target": session.client.find(arguments.stack).id}
-        found, are_more = pages(session.client, "/actions", "actions", wanted, arguments.limit)
-    by = [{**one, "user": _user(one)} for one in found]
-    print_page(by, are_more, HISTORY_COLUMNS, arguments, f"actions of stack {arguments.stack}")
+        client, stack = session.client, session.client.find(arguments.stack)
+        if any(answers(arguments, client, stack) for answers in arguments.further):
+            return 0
+        found, are_more = pages(client, "/actions", "actions", {"target": stack.id}, arguments.limit)
+        noted: dict[str, Object] = {}
+        for feature in host.features():
+            for action_id, keys in feature.noted(client, stack).items():
+                noted[action_id] = {**noted.get(action_id, {}), **keys}
+    more = dict.fromkeys(key for keys in noted.values() for key in keys)
+    rows = [{**one, "user": _user(one), **more, **noted.get(text(one.get("id")), {})} for one in found]
+    columns = (*HISTORY_COLUMNS[:HISTORY_KEY], *more, *HISTORY_COLUMNS[HISTORY_KEY:])
+    print_page(rows, are_more, columns, arguments, f"actions of stack {arguments.stack}")
     return 0
 
 
@@ -152,7 +145,7 @@ def resources(arguments: argparse.Namespace, host: Host) -> int:
             if arguments.resource is not None:
                 render.one(session.client.resource(stack, arguments.resource), arguments.format, arguments.column)
                 continue
-            found = [
+            found: list[Object] = [
                 {
                     **item,
                     "resource_name": text(item.get("path")),
@@ -162,7 +155,10 @@ def resources(arguments: argparse.Namespace, host: Host) -> int:
                 for item in session.client.resources(stack, arguments.nested)
             ]
             found.sort(key=lambda item: text(item.get("resource_name")))
-            render.listing(found, RESOURCE_COLUMNS, arguments, f"resources of stack {stack.name}")
+            chosen = with_facts(found, RESOURCE_COLUMNS)
+            if arguments.format not in ("json", "yaml"):
+                found = [_told(item, chosen) for item in found]
+            render.listing(found, chosen, arguments, f"resources of stack {stack.name}")
     return 0
 
 
@@ -236,7 +232,7 @@ def events(arguments: argparse.Namespace, host: Host) -> int:
         stack = session.client.find(arguments.stack)
         found = session.client.events(stack)
         if arguments.format != "log":
-            render.listing(found, EVENT_COLUMNS, arguments, f"events of stack {stack.name}")
+            render.listing(found, columns(Event), arguments, f"events of stack {stack.name}")
             return 0
         shown = progress.Lines()
         after: str | None = None

@@ -31,7 +31,7 @@ commands = CommandGroup("user", "users of a server with `auth` basic or tokens")
 def add(arguments: argparse.Namespace, host: Host) -> int:
     """Set the password of a user, from the terminal or stdin, and roles in projects."""
     projects = _projects(arguments.project)
-    path = host.add_user(settings(arguments), arguments.user, _new_password(arguments.user), projects)
+    path = host.add_user(settings(arguments, host), arguments.user, _new_password(arguments.user), projects)
     print(f"Wrote {path}. A server with auth = basic accepts {arguments.user} from now on.")
     _warn_of_admin(arguments.user, projects)
     return 0
@@ -50,7 +50,7 @@ def token(arguments: argparse.Namespace, host: Host) -> int:
     """Create a token, and print it once."""
     expires = None if arguments.expires is None else from_text(coming(arguments.expires, Clock(), "--expires"))
     projects = _projects(arguments.project)
-    print(host.give_token(settings(arguments), arguments.user, projects, expires))
+    print(host.give_token(settings(arguments, host), arguments.user, projects, expires))
     _warn_of_admin(arguments.user, projects)
     return 0
 

@@ -48,7 +48,7 @@ def validate(arguments: argparse.Namespace, host: Host) -> int:
     from heatlite.template.checks.review import in_order
 
     found: list[Problem] = []
-    asking = nullcontext(host.types()) if arguments.cloud is None else host.asking(settings(arguments), "default")
+    asking = nullcontext(host.types()) if arguments.cloud is None else host.asking(settings(arguments, host), "default")
     given = parameters(arguments.parameter)
     with asking as types:
         for file in arguments.files:

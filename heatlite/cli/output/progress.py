@@ -13,9 +13,10 @@ from msgspec import Struct
 from heatlite.cli.client import Client, Object, Stack, an_object, causes, failures, objects, part, text
 from heatlite.cli.errors import Refused
 from heatlite.cli.output import render
-from heatlite.cli.output.tally import NO_ANSWER, Course, Tally, count, sentence, span, stack_id_of
+from heatlite.cli.output.tally import Course, Tally, count, sentence, span, stack_id_of
 from heatlite.cli.session import Session
 from heatlite.cli.transport import Unreachable
+from heatlite.core.actions.check_tally import COULD_NOT_LOOK
 from heatlite.core.json import Json, dump
 from heatlite.core.status import NOT_ROLLED_BACK
 
@@ -395,8 +396,8 @@ def wait(session: Session, stack: Stack, after: str | None, again: str, form: st
         raise lost(error, f"heatlite events -f {stack.name}") from None
     tree = None if done is None else client.resources(done, NESTED)
     counts = shown.counts(stack, tree)
-    there = [] if done is None else client.resources(done)
-    failed = [] if done is None or not is_failure(done) else _failures(client, done, there, shown.failed)
+    resources = [] if done is None else client.resources(done)
+    failed = [] if done is None or not is_failure(done) else _failures(client, done, resources, shown.failed)
     seconds = shown.seconds
     if done is None or shown.tally.courses:
         shown.end(done or stack, counts, done is None)
@@ -426,12 +427,12 @@ def is_failure(stack: Stack) -> bool:
     return stack.failed or stack.status.startswith("ROLLBACK_")
 
 
-def _failures(client: Client, stack: Stack, there: Sequence[Object], failed: Mapping[str, Object]) -> list[Object]:
+def _failures(client: Client, stack: Stack, resources: Sequence[Object], failed: Mapping[str, Object]) -> list[Object]:
     """Return the failed resources, in the order of their failures.
 
     A rollback has deleted failed resources; only their events (`failed`) remain.
     """
-    found = {text(item.get("resource_name")): item for item in failures(there)}
+    found = {text(item.get("resource_name")): item for item in failures(resources)}
     for name, event in failed.items():
         if name not in found:
             path = f"{stack.path}/resources/{part(name)}/events/{part(text(event.get('id')))}"
@@ -443,7 +444,7 @@ def _failures(client: Client, stack: Stack, there: Sequence[Object], failed: Map
 
 def _report(stack: Stack, failed: Sequence[Object], again: str) -> None:
     """Print the failed stack, its causes, and the next command, to stderr."""
-    broken = [item for item in failed if not text(item.get("resource_status_reason")).startswith(NO_ANSWER)]
+    broken = [item for item in failed if not text(item.get("resource_status_reason")).startswith(COULD_NOT_LOOK)]
     if not broken:
         print(render.folded(f"{stack.name}: {stack.status}  {stack.status_reason}", sys.stderr), file=sys.stderr)
     elif not render.is_rich():  # the summary above says it

@@ -16,7 +16,7 @@ from heatlite.cli.client import Object, text
 from heatlite.cli.errors import Misuse
 from heatlite.core.clock import from_text
 from heatlite.core.json import Json, pretty
-from heatlite.core.texts import spreadsheet_cell, without_controls, without_format
+from heatlite.core.redaction.texts import spreadsheet_cell, without_controls, without_format
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from heatlite.cli.client import Object, objects, text
+from heatlite.core.actions.check_tally import COULD_NOT_LOOK
 
 OUTCOMES = ("created", "updated", "replaced", "deleted", "kept", "failed", "unknown")
 """Outcomes of resources, in the order of the summary."""
-
-NO_ANSWER = "Could not look: "
-"""Begin of the reason of a check without an answer: the resource stays as it was."""
 
 
 class Course(Struct):
@@ -21,7 +19,7 @@ class Course(Struct):
     reason: str = ""
     physical_id: str = ""
     began: float = 0.0
-    seen: set[str] = set()
+    statuses: set[str] = set()
 
     @property
     def running(self) -> bool:
@@ -32,13 +30,13 @@ class Course(Struct):
     def outcome(self) -> str:
         """One of OUTCOMES, or an empty text if no step has ended."""
         if self.status.endswith("_FAILED"):
-            if "UNLOCK_IN_PROGRESS" in self.seen and self.status != "UNLOCK_FAILED":
+            if "UNLOCK_IN_PROGRESS" in self.statuses and self.status != "UNLOCK_FAILED":
                 return ""  # it failed before the lock
-            return "unknown" if self.reason.startswith(NO_ANSWER) else "failed"
-        if {"CREATE_COMPLETE", "DELETE_COMPLETE"} <= self.seen:
+            return "unknown" if self.reason.startswith(COULD_NOT_LOOK) else "failed"
+        if {"CREATE_COMPLETE", "DELETE_COMPLETE"} <= self.statuses:
             return "replaced"
         verbs = {"CREATE_COMPLETE": "created", "UPDATE_COMPLETE": "updated", "DELETE_COMPLETE": "deleted"}
-        return next((word for status, word in verbs.items() if status in self.seen), "")
+        return next((word for status, word in verbs.items() if status in self.statuses), "")
 
 
 class Tally:
@@ -55,7 +53,7 @@ class Tally:
             return
         course = self.courses.setdefault(text(event.get("resource_name")), Course(began=now))
         if physical_id or status != "DELETE_COMPLETE":  # a failed creation may have left no object to delete
-            course.seen.add(status)
+            course.statuses.add(status)
         if _of_predecessor(course, status, physical_id):
             return
         if status.endswith("_IN_PROGRESS") and not course.running:
@@ -96,9 +94,9 @@ def count(tallies: Mapping[str, Tally], resources: Sequence[Object] | None) -> d
 
     found = Counter(word for stack_id in tallies for word in outcomes(stack_id))
     if resources is not None:
-        there = sum(found[word] for word in OUTCOMES if word not in ("deleted", "kept"))
+        counted = sum(found[word] for word in OUTCOMES if word not in ("deleted", "kept"))
         made = sum(item.get("resource_status") != "INIT_COMPLETE" for item in resources)
-        found["kept"] = max(made - there, 0)
+        found["kept"] = max(made - counted, 0)
     return {word: found[word] for word in OUTCOMES if found[word]}
 
 
@@ -109,7 +107,7 @@ def _has_stack(resource: Object) -> bool:
 
 def _of_predecessor(course: Course, status: str, physical_id: str) -> bool:
     """Return True for the deletion of an object that the resource has replaced."""
-    replaced = "CREATE_COMPLETE" in course.seen and physical_id != course.physical_id
+    replaced = "CREATE_COMPLETE" in course.statuses and physical_id != course.physical_id
     return replaced and status in ("DELETE_IN_PROGRESS", "DELETE_COMPLETE")
 
 

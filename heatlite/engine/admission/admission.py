@@ -5,13 +5,13 @@ lock refused.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from heatlite.core.action_payloads import ActionInputs
+from heatlite.core.actions.payloads import ActionInputs, ActionOutputs
 from heatlite.core.clock import Clock
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.config import Settings
@@ -27,12 +27,21 @@ from heatlite.core.errors import (
     StackNotFound,
 )
 from heatlite.core.ids import random_id
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import AnyMap, Json, JsonMap
 from heatlite.core.status import ActionStatus, Cause, LockLevel, Needs, Status, Verb
 from heatlite.engine.admission.caller_context import context_to_json
+from heatlite.engine.admission.claims import Asked, Claims, Examiner, NewDefinition, noting
 from heatlite.engine.admission.offered_types import check_types
 from heatlite.engine.admission.suppressed_requests import SuppressedRequests, effect
-from heatlite.engine.state.conflict_rules import DELETES, GROUP_OPERATIONS, Operation, maintenance_refusal, refusal
+from heatlite.engine.state.conflict_rules import (
+    DELETES,
+    GROUP_OPERATIONS,
+    REDEFINES,
+    Operation,
+    maintenance_refusal,
+    refusal,
+)
+from heatlite.engine.state.guarding import Guarding
 from heatlite.engine.state.recorded_clouds import StackClouds
 from heatlite.engine.state.unit_of_work import stack_event, with_state
 from heatlite.store.records import ActionRecord, LockRecord, StackRecord, SuppressedRecord
@@ -43,11 +52,16 @@ audit = logging.getLogger("heatlite.audit")
 
 NO_OPTIONS = ActionInputs()
 
-CHECKS_TYPES = DELETES | GROUP_OPERATIONS | {Operation.SUSPEND, Operation.RESUME, Operation.RETRY, Operation.HEAL}
+CHECKS_TYPES = DELETES | GROUP_OPERATIONS | REDEFINES | {
+    Operation.SUSPEND, Operation.RESUME, Operation.RETRY, Operation.HEAL, Operation.REVERT,
+}  # fmt: skip
 """Operations that require permission for every resource type of the stack.
 
 Operations with a new definition check the types of that definition instead.
 """
+
+READS_FIRST = REDEFINES | {Operation.UPDATE, Operation.REVERT, Operation.JOIN}
+"""Operations that read templates or objects before their transaction."""
 
 ZONE = "zone:"
 """Prefix of the stack tag that selects workers."""
@@ -60,6 +74,7 @@ WAITS_FOR_FEATURES = frozenset({
 USES_CLOUD = GROUP_OPERATIONS | frozenset({
     Operation.UPDATE, Operation.DELETE, Operation.CHECK, Operation.SUSPEND, Operation.RESUME, Operation.RETRY,
     Operation.SNAPSHOT, Operation.RESTORE, Operation.DELETE_SNAPSHOT, Operation.SIGNAL, Operation.HEAL,
+    Operation.REVERT, Operation.ACCEPT, Operation.IMPORT,
 })  # fmt: skip
 """Operations that are refused in another cloud than the stack's.
 
@@ -97,8 +112,24 @@ class OperationRequest(Struct, frozen=True):
 class Admission:
     """Admits or rejects stack operations."""
 
-    def __init__(self, store: Store, clock: Clock, settings: Settings, clouds: StackClouds) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        settings: Settings,
+        clouds: StackClouds,
+        examiners: Callable[[], Sequence[Examiner]] = lambda: (),
+        defined: Callable[[NewDefinition], None] = lambda _: None,
+        guarding: Callable[[], Guarding | None] = lambda: None,
+    ) -> None:
+        """`defined` lets features take part in the transaction that stores a definition.
+
+        `guarding` returns the part of the feature that guards updates, if it is on.
+        """
+        self.guarding = guarding
         self._store = store
+        self._examiners = examiners
+        self._defined = defined
         self._clouds = clouds
         self._clock = clock
         self._settings = settings
@@ -124,9 +155,9 @@ class Admission:
     ) -> OperationRequest:
         """Reject an operation early, before its template is read.
 
-        Cheap check against the stack's own lock, its cloud unless the request `adopts_cloud`, and for updates against
-        running actions; `admitted` repeats it inside the transaction. Raises StackNotFound, StackLocked, Forbidden,
-        OtherCloud and the action conflicts of `refusal`.
+        Cheap check against the stack's own lock, its cloud unless the request `adopts_cloud`, and for `READS_FIRST`
+        against running actions; `admitted` repeats it inside the transaction. Raises StackNotFound, StackLocked,
+        Forbidden, OtherCloud and the action conflicts of `refusal`.
         """
         request = OperationRequest(context, operation, stack, method, path, body, target or stack.name, examine)
         if _is_gone(operation, stack):
@@ -136,10 +167,11 @@ class Admission:
             self._record_refusal(request, error)
             raise error
         self.require_types(context, operation, stack)
-        if operation is Operation.UPDATE:
+        if operation in READS_FIRST:
             above = self._store.stacks.ancestors(stack)
-            live = self._store.actions.live([one.id for one in (stack, *above)])
-            busy = refusal(operation, stack, above, (), live, context) if live else None
+            below = self._store.stacks.descendants(stack) if operation in REDEFINES else ()
+            live = self._store.actions.holding(self._store.actions.live([one.id for one in (stack, *above, *below)]))
+            busy = refusal(operation, stack, above, below, live, context) if live or operation in REDEFINES else None
             if busy is not None:
                 if isinstance(busy, StackLocked):
                     self._record_refusal(request, busy)
@@ -147,6 +179,31 @@ class Admission:
         if _uses_cloud(request):
             return replace(request, cloud=self._clouds.admitted(stack, adopts=adopts_cloud))
         return request
+
+    def examine(self, asked: Asked) -> Claims:
+        """Let features examine the plan of an operation.
+
+        Call before its transaction, which takes the claims. Raises what refuses it.
+        """
+        found = [one.examine(asked) for one in self._examiners()]
+        return Claims([one for one in found if one is not None])
+
+    def is_examined(self, types: Collection[str]) -> bool:
+        """Return whether features examine operations on a tree with these types."""
+        return any(one.concerns(types) for one in self._examiners())
+
+    def shown(self, asked: Asked) -> JsonMap:
+        """Return what features add to a plan that is shown."""
+        because = [reason for one in self._examiners() for reason in one.reasons(asked)]
+        return {key: value for one in self._examiners() for key, value in one.shown(asked, because).items()}
+
+    def validated(self, asked: Asked) -> JsonMap:
+        """Return what features say about a template that is validated."""
+        return {key: value for one in self._examiners() for key, value in one.validated(asked).items()}
+
+    def require_cloud(self, stack: StackRecord) -> None:
+        """Raise OtherCloud if the stack's objects are in another cloud than ours."""
+        self._clouds.admitted(stack)
 
     def require_types(self, context: Context, operation: Operation, stack: StackRecord) -> None:
         """Raise Forbidden if the caller lacks permission for a type of the stack.
@@ -165,16 +222,19 @@ class Admission:
         `on` is the nested stack that will change, if that is not the addressed stack.
         """
         try:
-            with self._store.transaction():
+            with noting(), self._store.transaction():
                 stack, below = self._held(request.context, request.operation, on or request.stack)
                 lifted = [stack, *below] if request.operation in DELETES else [stack]
                 if any(one.lock is not None and one.lock.by_admin for one in lifted) and not request.context.is_admin:
                     raise Forbidden("An administrator has locked the stack: only an administrator can change that.")
                 self.consume_replay(request.context)
+                if request.context.scheduled is not None:
+                    self._store.queue.take(request.context.scheduled.action_id)
                 if request.cloud is not None:
                     self._store.stacks.record_cloud(stack.root_id or stack.id, request.cloud)
                     stack = stack if stack.root_id is not None else replace(stack, cloud=request.cloud)
                 yield stack
+                request.context.claim()
         except StackLocked as error:
             self._record_refusal(request, error)
             raise
@@ -198,7 +258,8 @@ class Admission:
         if held is None or _is_gone(operation, held):
             raise StackNotFound(name=stack.name)
         above, below = self._store.stacks.ancestors(held), self._store.stacks.descendants(held)
-        live = self._store.actions.live([one.id for one in (held, *above, *below)])
+        found = self._store.actions.live([one.id for one in (held, *above, *below)])
+        live = holding = self._store.actions.holding(found)
         error = refusal(operation, held, above, below, live, context)
         if error is not None and below:
             # A retained stack holds its former parents no longer. Few requests are refused, so only these look for one.
@@ -208,6 +269,9 @@ class Admission:
             error = refusal(operation, held, above, below, live, context)
         if error is not None:
             raise error
+        for run in found:
+            if run not in holding:
+                self._store.queue.set_aside(run.id)  # it asks again when it can go on
         return held, below
 
     def consume_replay(self, context: Context) -> None:
@@ -230,7 +294,7 @@ class Admission:
         """
         stack, context = request.stack, request.context
         operation, target = request.operation, request.target
-        if context.replay is None and operation not in (Operation.LOCK, Operation.UNLOCK, Operation.PLAYBOOK):
+        if context.replay is None and operation not in (Operation.LOCK, Operation.UNLOCK, Operation.RUN):
             self._suppress(request, error)
         text = "refused stack=%s request=%s target=%s by=%s"
         audit.info(text, stack.id, operation, target, context.user)
@@ -320,25 +384,56 @@ class Admission:
         stack: StackRecord,
         verb: Verb,
         inputs: ActionInputs = NO_OPTIONS,
-        waits_for: str | None = None,
-    ) -> None:
-        """Create an action and enqueue it, within the caller's transaction.
-
-        With `waits_for` (an action id) it runs after that action has ended, with any result.
-        """
-        depends_on = [] if waits_for is None else [(waits_for, Needs.END)]
-        self.enqueue_action(context, self.new_action(context, stack, verb, inputs), depends_on)
+    ) -> ActionRecord:
+        """Create and enqueue an action, within the caller's transaction. Returns it."""
+        action = self.new_action(context, stack, verb, inputs)
+        self.enqueue_action(context, action)
+        return action
 
     def enqueue_action(
         self, context: Context, action: ActionRecord, depends_on: Sequence[tuple[str, Needs]] = ()
     ) -> None:
-        """Enqueue an action, or schedule one with a start time. Call in a transaction."""
-        if action.not_before is None:
-            needs = {**dict(self.running_work(action)), **dict(depends_on)}
-            self._store.queue.enqueue(action, [*needs.items()])
-        else:
-            self._store.queue.schedule(action, depends_on)
+        """Enqueue an action. Call in a transaction."""
+        needs = {**dict(self.running_work(action)), **dict(depends_on)}
+        self._store.queue.enqueue(action, [*needs.items()])
         context.queued.append(action.id)
+
+    def record_done(self, context: Context, action: ActionRecord, outputs: ActionOutputs) -> ActionRecord:
+        """Write the action of an operation that the caller's transaction has carried out.
+
+        Returns it as it has ended.
+        """
+        now = self._clock.now()
+        action = replace(action, started_at=now)
+        self._store.queue.enqueue(action)
+        self._store.moves.end(replace(action, status=ActionStatus.READY), ActionStatus.SUCCEEDED, "", now, outputs)
+        context.queued.append(action.id)
+        return replace(action, status=ActionStatus.SUCCEEDED, outputs=outputs, finished_at=now)
+
+    def define(
+        self, before: StackRecord | None, stack: StackRecord, action: ActionRecord, plan_digest: str | None = None
+    ) -> None:
+        """Tell features of a definition that the caller's transaction stores.
+
+        One of a nested stack comes from its root: features are not told of it.
+        """
+        if stack.root_id is None:
+            self._defined(NewDefinition(before, stack, action, plan_digest))
+
+    def guard(self, context: Context, stack: StackRecord | None, further: JsonMap) -> AnyMap | None:
+        """Return the guard of an update; None: it has none.
+
+        `stack` is None for a create. `further` has the keys of features in the request. Raises the error that refuses
+        it.
+        """
+        guarding = self.guarding()
+        return None if guarding is None else guarding.asked(context, stack, further)
+
+    def guarded(self, action: ActionRecord) -> None:
+        """Begin the guard of an update. Call in the transaction that queues it."""
+        guarding = self.guarding()
+        if guarding is not None:
+            guarding.begin(action)
 
     def running_work(self, action: ActionRecord) -> list[tuple[str, Needs]]:
         """Return the work of features that the action must wait for.
@@ -352,9 +447,12 @@ class Admission:
     def new_action(
         self, context: Context, stack: StackRecord, verb: Verb, inputs: ActionInputs = NO_OPTIONS
     ) -> ActionRecord:
-        """Return the record of a new action of the caller; nothing is written."""
+        """Return the record of a new action of the caller; nothing is written.
+
+        It has the id and the times of the scheduled action that the request begins, if any.
+        """
         now = self._clock.now()
-        return ActionRecord(
+        action = ActionRecord(
             id=random_id(),
             stack_id=stack.id,
             root_id=stack.root_id or stack.id,
@@ -363,12 +461,19 @@ class Admission:
             status=ActionStatus.INIT,
             requested_by=context.user,
             created_at=now,
+            cause=context.cause,
             inputs=inputs,
             context=context_to_json(context),
             secrets=self._encrypted_credentials(context),
             zone=zone_of(stack),
             timeout=stack.timeout,
             deadline=now + self._settings.time_limit(stack.timeout),
+        )
+        begun = context.scheduled
+        if begun is None:
+            return action
+        return replace(
+            action, id=begun.action_id, created_at=begun.created_at, not_before=begun.not_before, updated_at=now
         )
 
     def _encrypted_credentials(self, context: Context) -> str | None:

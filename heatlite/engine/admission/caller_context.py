@@ -32,15 +32,16 @@ def restore_context(action: ActionRecord, cipher: Cipher | None) -> Context:
         if cipher is None:
             raise UnreadableSecret(keys="encryption_keys")
         secrets = {name: str(value) for name, value in cipher.decrypt(action.secrets).items()}
-    return replace(_from_json(action.project, action.requested_by, action.context), secrets=secrets)
+    return replace(restore_caller(action.project, action.requested_by, action.context), secrets=secrets)
 
 
 def restore_author(entry: SuppressedRecord, project: str) -> Context:
     """Rebuild the context of a suppressed request's author, with the roles of then."""
-    return _from_json(project, entry.requested_by, entry.author)
+    return restore_caller(project, entry.requested_by, entry.author)
 
 
-def _from_json(project: str, user: str, stored: JsonMap) -> Context:
+def restore_caller(project: str, user: str, stored: JsonMap) -> Context:
+    """Return the caller of whom `context_to_json` has stored the rest."""
     roles = stored.get("roles")
     return Context(
         project=project,

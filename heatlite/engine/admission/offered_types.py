@@ -16,12 +16,11 @@ from heatlite.template.types import Availability, Unavailable
 log = logging.getLogger(__name__)
 
 HEATS = {
-    "alarming": "aodh", "baremetal": "ironic", "block_storage": "cinder", "compute": "nova", "container": "zun",
-    "container_infra": "magnum", "database": "trove", "dns": "designate", "identity": "keystone", "image": "glance",
-    "key_manager": "barbican", "load_balancer": "octavia", "messaging": "zaqar", "network": "neutron",
-    "object_store": "swift", "reservation": "blazar", "shared_file_system": "manila", "workflow": "mistral",
+    "block_storage": "cinder", "compute": "nova", "identity": "keystone", "image": "glance", "network": "neutron",
+    "object_store": "swift",
 }  # fmt: skip
-"""Service type → service name in Heat's texts."""
+"""Service type → service name in Heat's texts.
+Other services are named as in their types: ``OS::Octavia::Pool``."""
 
 
 class OfferedTypes:
@@ -50,7 +49,7 @@ class OfferedTypes:
         service, extension = self._types.service_of(name), self._types.network_extension_of(name)
         if not service:
             return None
-        heats, hint = HEATS[service], ""
+        heats, hint = HEATS.get(service) or name.split("::")[1:2][0].lower(), ""
         reason = f"{heats} {service.replace('_', '-')} endpoint is not in service catalog."
         if self._clouds.name is not None and _has(self._clouds.of(project), service):
             if not extension or _has_extension(self._clouds.of(project), extension):

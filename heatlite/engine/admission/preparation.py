@@ -1,6 +1,6 @@
 """Preparation of requests: checked definitions of templates and environments."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 
@@ -21,8 +21,9 @@ from heatlite.core.errors import (
     RequestLimitExceeded,
 )
 from heatlite.core.json import Json, JsonMap, dump
-from heatlite.core.masking import Mask
+from heatlite.core.redaction.masking import Mask
 from heatlite.engine.admission.admission import Examined
+from heatlite.engine.admission.inputs import Inputs, Supplier, Supply
 from heatlite.engine.admission.offered_types import OfferedTypes
 from heatlite.engine.admission.remote_templates import RemoteTemplates
 from heatlite.engine.outbound.file_containers import Containers
@@ -34,14 +35,15 @@ from heatlite.engine.state.requests import Request
 from heatlite.engine.types.agent_accounts import may_want
 from heatlite.plugin.ports import Regions
 from heatlite.plugin.registry import Registry
-from heatlite.store.records import StackRecord
+from heatlite.store.records import ActionRecord, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.checks.check import examine
 from heatlite.template.checks.nested import Nested
 from heatlite.template.checks.review import in_order, review
 from heatlite.template.document import Definition, Template
-from heatlite.template.environment import Environment, file_of, merge, merged_registry, names_template, template_at
+from heatlite.template.environment import Environment, file_of, merged_registry, names_template, template_at
 from heatlite.template.parameters.constraints import looked_up
+from heatlite.template.parameters.merging import merge
 from heatlite.template.parameters.parameters import ParameterSchema
 from heatlite.template.source.loader import Source, load_mapping, load_template
 from heatlite.template.source.places import Places
@@ -63,6 +65,20 @@ class Prepared(Struct, frozen=True):
     """True if the tree has, or had, hidden values."""
     types: frozenset[str]
     """The types of all resources in the tree; empty if nothing has changed."""
+    supplies: Sequence[Supply] = ()
+    """Values that features have given to its parameters."""
+
+    def supply(self, action: ActionRecord, stack: StackRecord) -> None:
+        """Let features write what they have supplied.
+
+        Call in the transaction that stores the definition.
+        """
+        for one in self.supplies:
+            one.take(action, stack)
+
+    def shown(self) -> JsonMap:
+        """Return what features tell of that in a plan."""
+        return {key: value for one in self.supplies for key, value in one.shown().items()}
 
 
 class Preparation:
@@ -79,11 +95,13 @@ class Preparation:
         offer: OfferedTypes,
         regions: Regions,
         has_accounts: bool,
+        suppliers: Callable[[], Sequence[Supplier]] = lambda: (),
     ) -> None:
         """Create it.
 
-        `has_accounts`: agents have accounts, which are secrets of their stacks.
+        `has_accounts`: agents have accounts, which are secrets of their stacks. `suppliers` are those of features.
         """
+        self._suppliers = suppliers
         self._store = store
         self._types = types
         self._settings = settings
@@ -104,7 +122,7 @@ class Preparation:
         """
         request = self._complete(stack.project, request)
         with _places_told(request):
-            return self._checked(stack, *self._read(request), caller=caller)
+            return self._checked(stack, *self._read(stack, request), caller=caller)
 
     def examined(self, stack: StackRecord, request: Request, existing: bool) -> Examined:
         """Return types and effect of an update or restore, as far as the definitions tell.
@@ -115,7 +133,7 @@ class Preparation:
         request = self._complete(stack.project, request, template_needed=not existing)
         before = self._definitions.of(stack)
         with _places_told(request):
-            template, environment = self._read_over(stack, request) if existing else self._read(request)
+            template, environment, _ = self._read_over(stack, request) if existing else self._read(stack, request)
             template_id = self._store.templates.address(template.document, template.files)
             if template_id == stack.template_id and environment == before.environment:
                 differences = definition_diff(before, before, template_id, Mask(list))
@@ -187,27 +205,53 @@ class Preparation:
         """Return the new definition of an existing stack: PUT replaces, PATCH merges."""
         request = self._complete(stack.project, request, template_needed=not existing)
         with _places_told(request):
-            template, environment = self._read_over(stack, request) if existing else self._read(request)
-            return self._checked(stack, template, environment, before=self._definitions.of(stack))
+            template, environment, supplies = (
+                self._read_over(stack, request) if existing else self._read(stack, request)
+            )
+            return self._checked(stack, template, environment, supplies, before=self._definitions.of(stack))
 
-    def _read(self, request: Request) -> tuple[Template, Environment]:
-        """Return the template and the environment of a complete request."""
+    def _read(self, stack: StackRecord, request: Request) -> tuple[Template, Environment, Sequence[Supply]]:
+        """Return the template and the environment of a complete request.
+
+        Also returns what features supply.
+        """
         template = self._template(request)
-        environment = self._requested_environment(request, template.parameters)
+        own = environment = self._requested_environment(request, template.parameters)
         if request.adopted is not None:
             before = Environment.parse(load_mapping(request.adopted.environment, "environment", "Environment"))
-            environment = _over(before, environment)
-        return template, environment
+            environment = _over(before, own)
+        return template, *self._supplied(Inputs(stack, request, own, None, template.parameters), environment)
 
-    def _read_over(self, stack: StackRecord, request: Request) -> tuple[Template, Environment]:
-        """Return the request's template and environment, merged with those of the stack."""
+    def _supplied(self, inputs: Inputs, environment: Environment) -> tuple[Environment, Sequence[Supply]]:
+        """Return an environment with the values of features, and what supplies them."""
+        found = [one.supply(inputs) for one in self._suppliers()]
+        supplies = [one for one in found if one is not None]
+        values = {name: value for one in supplies for name, value in one.values.items()}
+        return replace(environment, parameters={**environment.parameters, **values}, supplied={}), supplies
+
+    def _read_over(self, stack: StackRecord, request: Request) -> tuple[Template, Environment, Sequence[Supply]]:
+        """Return the request's template and environment, merged with those of the stack.
+
+        Also returns what features supply.
+        """
         stored = self._store.templates.get(stack.template_id)
         files = {**stored.files, **request.files}
         if request.template is None:
             template = Template(stored.document, files)
         else:
             template = self._template(replace(request, files=files))
-        return template, self._merged_environment(stack, request, template)
+        environment = self._requested_environment(request, template.parameters)
+        merged = self._merged_environment(stack, request, template, environment)
+        return template, *self._supplied(
+            Inputs(stack, request, environment, merged.parameters, template.parameters), merged
+        )
+
+    def complete(self, project: str, request: Request) -> Request:
+        """Return a request for an existing stack with all that lies elsewhere.
+
+        Raises as `changed`.
+        """
+        return self._complete(project, request, template_needed=False)
 
     def _complete(self, project: str, request: Request, template_needed: bool = True) -> Request:
         """Complete a request: fetch its template and add the files of its container."""
@@ -283,14 +327,16 @@ class Preparation:
             raise HTTPBadRequest(f"Environment file {name} is not among the files of the request.")
         return Environment.parse(load_mapping(text, name, "Environment"))
 
-    def _merged_environment(self, stack: StackRecord, request: Request, template: Template) -> Environment:
+    def _merged_environment(
+        self, stack: StackRecord, request: Request, template: Template, environment: Environment
+    ) -> Environment:
         """Merge the request's environment into the stored one.
 
         Parameters that the template does not declare are dropped, as in Heat.
         """
         old = self._definitions.of(stack).environment
         kept = {name: value for name, value in old.parameters.items() if name not in request.clear_parameters}
-        merged = _over(replace(old, parameters=kept), self._requested_environment(request, template.parameters))
+        merged = _over(replace(old, parameters=kept), environment)
         known = {name: value for name, value in merged.parameters.items() if name in template.parameters}
         return replace(merged, parameters=known)
 
@@ -299,6 +345,7 @@ class Preparation:
         stack: StackRecord,
         template: Template,
         environment: Environment,
+        supplies: Sequence[Supply] = (),
         before: Definition | None = None,
         caller: Context | None = None,
     ) -> Prepared:
@@ -322,7 +369,16 @@ class Preparation:
             hides = stack.sealed or nested.hides or self._has_accounts and may_want(self._types, kinds)
         if before is not None:
             check_immutable(before, definition)
-        return Prepared(template_id, template.document, template.files, environment.to_dict(), definition, hides, kinds)
+        return Prepared(
+            template_id,
+            template.document,
+            template.files,
+            environment.to_dict(),
+            definition,
+            hides,
+            kinds,
+            supplies,
+        )
 
     def _missing(self, view: Callable[[], Finders], constraint: str, value: object) -> str:
         """Return the problem with a value that names a cloud object; "" without one.

@@ -7,12 +7,12 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from heatlite.core.bulkhead import check_may_wait
 from heatlite.core.json import JsonMap, canonical, dump
+from heatlite.core.runtime.bulkhead import check_may_wait
 from heatlite.engine.state.conflict_rules import Operation
-from heatlite.store.late_writes import LateWrite
 from heatlite.store.records import SuppressedRecord
 from heatlite.store.store import Store
+from heatlite.store.writes.late_writes import LateWrite
 
 MAX_EXAMINED = 10_000
 """Requests that are remembered as examined."""

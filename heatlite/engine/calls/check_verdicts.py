@@ -8,13 +8,11 @@ that no update replaces an object because of an outage (docs/decisions/0022-unkn
 from msgspec.structs import replace
 
 from heatlite.clients.cloud import CloudError
-from heatlite.core.masking import masked
+from heatlite.core.actions.check_tally import COULD_NOT_LOOK
+from heatlite.core.redaction.masking import masked
 from heatlite.core.status import Status, Verb
 from heatlite.plugin.handlers import Unhealthy
 from heatlite.store.records import HealthRecord, PreviousState, ResourceRecord
-
-COULD_NOT_LOOK = "Could not look: "
-"""Prefix of an event's reason after a check without a verdict."""
 
 MAX_CAUSE = 200
 """Maximum length of a cause in the reason of a stack, in characters."""

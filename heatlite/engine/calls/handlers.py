@@ -12,9 +12,9 @@ from functools import partial
 from heatlite.clients.cloud import CloudConflict, CloudError, CloudUnavailable, OverQuota
 from heatlite.core.errors import DatabaseUnavailable, EntityNotFound, HeatliteError
 from heatlite.core.json import Json, JsonMap, dump
-from heatlite.core.logs import about
-from heatlite.core.masking import masked
-from heatlite.core.meter import Meter
+from heatlite.core.redaction.masking import masked
+from heatlite.core.runtime.logs import about
+from heatlite.core.runtime.meter import Meter
 from heatlite.core.status import Verb
 from heatlite.engine.calls.check_verdicts import cause_of
 from heatlite.engine.calls.step_execution import HandlerCall, Phase, StepExecution
@@ -22,7 +22,8 @@ from heatlite.engine.planning.decide import REFUSED
 from heatlite.engine.planning.plan import Outcome
 from heatlite.engine.planning.snapshot_parts import SAVED_AS
 from heatlite.engine.state.unit_of_work import shortened
-from heatlite.engine.types.observation import live_values
+from heatlite.engine.types.differences import compare, shown, with_hidden
+from heatlite.engine.types.observation import is_compared, live_values
 from heatlite.engine.types.type_calls import type_code
 from heatlite.plugin.handlers import Absent, ReplaceResource, ResourceInError, ServiceConflict, Unhealthy
 from heatlite.plugin.resource import Resource
@@ -225,18 +226,16 @@ def _compare(call: HandlerCall) -> None:
 
     A difference is no failure; a missing object is. An external object is not made from the properties of its row.
     """
-    resource, schema = call.resource, call.resource.schema
+    resource = call.resource
     stored, live = resource.facts.properties, live_values(resource)
     if live is None:
         gone = EntityNotFound(entity=call.row.type, name=resource.physical_id or resource.physical_name)
         raise Absent(gone.message) from gone
-    changed = frozenset[str]() if call.row.external_id is not None else schema.diff(stored, live)
-    found = [
-        f"{name} is {dump(schema.fields[name].given(live))}, not {dump(schema.fields[name].given(stored))}"
-        for name in sorted(changed)
-    ]
-    if found:
-        call.note = DIFFERS + masked("; ".join(found))
+    if not is_compared(call.row, type(resource)):
+        return
+    call.differences = shown(with_hidden(compare(resource.schema, stored, live, call.ignored), call.hidden))
+    if call.differences.counted:
+        call.note = shortened(DIFFERS + "; ".join(one.text for one in call.differences.counted))
 
 
 def _check(call: HandlerCall) -> None:

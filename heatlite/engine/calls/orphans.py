@@ -9,7 +9,7 @@ import threading
 from collections.abc import Sequence
 
 from heatlite.core.clock import Clock
-from heatlite.core.meter import Meter
+from heatlite.core.runtime.meter import Meter
 from heatlite.core.status import Status, Verb
 from heatlite.engine.calls.handlers import advance
 from heatlite.engine.calls.step_execution import HandlerCall

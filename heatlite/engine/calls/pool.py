@@ -11,7 +11,7 @@ from concurrent.futures import Executor as Pool
 from contextlib import AbstractContextManager
 
 from heatlite.core.clock import Clock
-from heatlite.core.meter import Meter
+from heatlite.core.runtime.meter import Meter
 from heatlite.engine.calls.handlers import advance
 from heatlite.engine.calls.step_execution import HandlerCall, Phase
 

@@ -4,16 +4,21 @@ from enum import Enum, auto
 
 from msgspec import Struct, field
 
-from heatlite.core.check_tally import CheckCounts
+from heatlite.core.actions.check_tally import CheckCounts
+from heatlite.core.differences import Differences
 from heatlite.core.json import Json
 from heatlite.core.status import Verb
 from heatlite.engine.calls.backoff import Retry
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import Outcome, Step
+from heatlite.engine.types.differences import HiddenPart
 from heatlite.plugin.ports import Accounts, Change
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ResourceRecord
+from heatlite.template.ignored import Ignored
+
+_CONVERGING = frozenset({Verb.CREATE, Verb.UPDATE, Verb.ADOPT})
 
 
 class Phase(Enum):
@@ -99,6 +104,13 @@ class NestedOperation(StepExecution, eq=False):
     """The action to wait for."""
     tally: CheckCounts | None = None
     """The verdicts of a check below."""
+    cleans_after: str | None = None
+    """Of a clean-up: the id of the action that has left the old objects."""
+
+    @property
+    def converges(self) -> bool:
+        """True if it gives the nested stack a template, in one round or several."""
+        return self.verb in _CONVERGING and self.cleans_after is None
 
     @property
     def token(self) -> Json:
@@ -115,6 +127,8 @@ class HandlerCall(StepExecution, eq=False):
     """Calls a handler of the resource type, then its check until that is complete."""
 
     change: Change | None = None
+    is_observed: bool = False
+    """True if `change` starts from what was read from the object."""
     in_place: Outcome = Outcome.UPDATE
     """Kind of a change in place: UPDATE, REBUILD or REBOOT."""
     snapshot_name: str = ""
@@ -132,6 +146,12 @@ class HandlerCall(StepExecution, eq=False):
     outage_since: float | None = None
     """The time since which a service of the handler is unreachable: seconds since the epoch."""
     retry: Retry = field(default_factory=Retry)
+    ignored: Ignored = field(default_factory=Ignored)
+    """Of a check: the differences that the definition ignores."""
+    hidden: HiddenPart | None = None
+    """Of a check: returns the path of the hidden part of the properties at a path; None: nothing is hidden."""
+    differences: Differences | None = None
+    """The differences that a check has found; None: it has compared nothing."""
 
     @property
     def is_delayed(self) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from enum import Enum
 
-from heatlite.core.action_payloads import StopRecord
+from heatlite.core.actions.payloads import StopRecord
 from heatlite.core.clock import Clock
 from heatlite.core.status import Control, Verb
 from heatlite.engine.calls.step_execution import StepExecution

@@ -16,11 +16,11 @@ from celery import Celery
 from kombu import Connection, Queue
 from kombu.exceptions import OperationalError
 
-from heatlite.core import masking
 from heatlite.core.config import BadSetting, Settings
 from heatlite.core.errors import DatabaseUnavailable
-from heatlite.core.extras import MissingLibrary
-from heatlite.core.logs import logged
+from heatlite.core.redaction import masking
+from heatlite.core.runtime.extras import MissingLibrary
+from heatlite.core.runtime.logs import logged
 from heatlite.core.status import Kind
 from heatlite.engine.dispatch import ClaimFilter, WorkerPort
 from heatlite.store.records import Announcement
@@ -115,7 +115,8 @@ class CeleryDispatcher:
 
     def _send_all(self) -> None:
         connection = self._app.connection_for_write()
-        errors = (OperationalError, *connection.connection_errors, *connection.channel_errors)
+        # kombu's Redis channel raises AttributeError if its connection is lost while it opens another one.
+        errors = (OperationalError, AttributeError, *connection.connection_errors, *connection.channel_errors)
         is_away = False
         while (announcement := self._unsent.get()) is not None:
             try:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from heatlite.core.logs import logged
+from heatlite.core.runtime.logs import logged
 from heatlite.store.listeners import Listeners
 from heatlite.store.records import Announcement, ServiceRecord
 

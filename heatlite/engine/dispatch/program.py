@@ -17,9 +17,9 @@ from celery import bootsteps, signals
 from celery.exceptions import WorkerShutdown
 from celery.worker.control import control_command, inspect_command
 
-from heatlite.core import logs
 from heatlite.core.config import Settings
 from heatlite.core.errors import HeatliteError
+from heatlite.core.runtime import logs
 from heatlite.core.status import Kind
 from heatlite.engine.dispatch import ClaimFilter
 from heatlite.engine.dispatch.distributed import BROKER_TIMEOUT, TASK, Shown, application

@@ -2,8 +2,8 @@
 
 import logging
 
-from heatlite.core.logs import about
-from heatlite.core.meter import Meter
+from heatlite.core.runtime.logs import about
+from heatlite.core.runtime.meter import Meter
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus
 from heatlite.store.listeners import Moved
 from heatlite.store.records import ActionRecord

@@ -5,7 +5,7 @@ from functools import partial
 from math import inf
 
 from heatlite.core.clock import Clock
-from heatlite.core.meter import Meter
+from heatlite.core.runtime.meter import Meter
 from heatlite.engine.dispatch.local import Slots
 from heatlite.engine.execution.attempts import Attempt, AttemptTable, Reads
 from heatlite.store.actions.claims import max_takeovers

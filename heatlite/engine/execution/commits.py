@@ -5,10 +5,10 @@ from typing import TypeVarTuple
 
 from msgspec.structs import replace
 
-from heatlite.core.action_payloads import ActionData, StopRecord
-from heatlite.core.check_tally import CheckTally
+from heatlite.core.actions.check_tally import CheckTally
+from heatlite.core.actions.payloads import ActionData, BakeEnd, GuardOutput, StopRecord
 from heatlite.core.clock import Clock
-from heatlite.core.status import STATUS_AFTER, Control, Result, Verb
+from heatlite.core.status import STATUS_AFTER, ActionStatus, Control, Result, Verb
 from heatlite.engine.calls.pool import Calls
 from heatlite.engine.calls.step_execution import HookWait
 from heatlite.engine.calls.stopping import Stopping
@@ -20,6 +20,7 @@ from heatlite.engine.steps.breakpoints import Breakpoints, parked_as
 from heatlite.engine.steps.children import Children, Order
 from heatlite.engine.steps.transitions import Transitions
 from heatlite.store.errors import AlreadyCommitted
+from heatlite.store.feature_store import ObjectNews
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 
@@ -53,6 +54,8 @@ class Commits:
         """The control as of the last commit."""
         self.result: Result | None = None
         """The result, once the end is written."""
+        self.guarded: BakeEnd | None = None
+        """Of an update with a guard that ends: what became of the guard."""
         self.suspected = action.takeovers
         """The number of takeovers without progress; 0 after a commit."""
         self._store = store
@@ -83,11 +86,13 @@ class Commits:
             stopping=None if stopped == StopRecord() else stopped,
             checked=None if tally == CheckTally() else tally.copy(),
             left=tuple(self._transitions.left),
+            reverted=tuple(self._transitions.converging.reverted),
+            unclean={**self._transitions.converging.unclean},
         )
 
     def kept_data(self) -> ActionData:
         """Return the action's data without that of the running phase."""
-        return replace(self.data, stopping=None, checked=None)
+        return replace(self.stopped_data(), stopping=None, checked=None)
 
     def commit(
         self,
@@ -121,14 +126,15 @@ class Commits:
     def _write_untouched(self, writes: Writes) -> Writes:
         """Add many rows of steps that have not begun, in commits of their own.
 
-        Returns the other writes. An attempt after a crash adds the rows that are missing.
+        Returns the other writes. An attempt after a crash adds the rows that are missing. One that waits at a hook is
+        written with its event.
         """
-        untouched = [row for row in writes.new if row.verb is Verb.INIT]
+        untouched = [row for row in writes.new if row.verb is Verb.INIT and row.token is None]
         if len(untouched) <= MAX_UNTOUCHED:
             return writes
         for at in range(0, len(untouched), MAX_UNTOUCHED):
             self._retry(self._insert, untouched[at : at + MAX_UNTOUCHED])
-        return replace(writes, new=[row for row in writes.new if row.verb is not Verb.INIT])
+        return replace(writes, new=[row for row in writes.new if row.verb is not Verb.INIT or row.token is not None])
 
     def _insert(self, rows: Sequence[ResourceRecord]) -> None:
         with self._store.transaction():
@@ -158,6 +164,16 @@ class Commits:
             parked = stays and store.moves.park(action, children, status, now, wake_at, reason)
         self._stopping.control = None if parked else self.control
         return parked
+
+    def hold(self, until: float, reason: str) -> bool:
+        """Release the action until a time. Returns False if it has a control."""
+        store, action = self._store, self.action
+        with store.transaction():
+            now = self._clock.now()
+            self.control = store.claims.renew(action, now, self._lease)
+            held = self.control is None and store.moves.park(action, 0, ActionStatus.WAITING, now, until, reason)
+        self._stopping.control = None if held else self.control
+        return held
 
     def set_aside(self) -> bool:
         """Release the action until it is resumed, and suspend all actions derived from it.
@@ -193,6 +209,11 @@ class Commits:
             self.control = store.claims.begin_commit(action, now, self._lease, data)
             store.resources.insert_many(writes.new)
             store.resources.save_many(writes.changed)
+            seen = store.objects_seen(
+                ObjectNews(
+                    action.project, action.root_id, now, writes.compared, writes.unseen, writes.updated, writes.gone
+                )
+            )
             store.resources.delete_many(writes.gone)
             self._children.write(orders)
             held = self._transitions.budget.to_record()
@@ -200,7 +221,7 @@ class Commits:
                 store.stack_sizes.record_resources(action.stack_id, action.root_id, held)
             if also is not None:
                 also()
-            events = writes.events
+            events = [*writes.events, *seen]
             if stack is not None and self.control is Control.ABORT:
                 # A delete has taken over the stack's state; this action still writes the resources' events.
                 events = [event for event in events if event.physical_id != stack.id]
@@ -221,5 +242,10 @@ class Commits:
                 reason = reason if stack is None else stack.status_reason
                 checked = self._transitions.operations.tally if action.verb is Verb.CHECK else None
                 ended = outputs(ends, reason, stack, checked)
-                ended = with_members(ended, store, action, [*self._unit_of_work.rows.values()])
+                rows = [*self._unit_of_work.rows.values()]
+                ended = with_members(ended, store, replace(action, data=self.data), rows)
+                if self.guarded is not None:
+                    ended = replace(ended, guard=GuardOutput(self.guarded))
                 store.moves.finish(action, STATUS_AFTER[ends], reason, now, ended)
+                if action.verb is Verb.CHECK and action.parent_id is None:
+                    store.tree_checked(action.root_id, now)

@@ -9,17 +9,18 @@ from functools import partial
 from msgspec import Struct
 from msgspec.structs import replace
 
-from heatlite.core.action_payloads import ActionData
+from heatlite.core.actions.payloads import ActionData
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.errors import ActionConflict, DatabaseUnavailable
-from heatlite.core.masking import Mask
-from heatlite.core.meter import Meter
+from heatlite.core.redaction.masking import Mask
+from heatlite.core.runtime.meter import Meter
 from heatlite.core.status import Control, LockLevel, Result, Status, Verb
 from heatlite.engine.calls.orphans import Orphans
 from heatlite.engine.calls.pool import Calls
 from heatlite.engine.calls.step_execution import StepExecution
-from heatlite.engine.calls.stopping import Stop, Stopping, aborted_text
+from heatlite.engine.calls.stopping import Stop, Stopping
+from heatlite.engine.execution import waits
 from heatlite.engine.execution.commits import Commits
 from heatlite.engine.execution.final_state import (
     ROLLED_BACK,
@@ -28,14 +29,16 @@ from heatlite.engine.execution.final_state import (
     in_rollback,
     outcome,
     rollback_target,
+    selected,
 )
-from heatlite.engine.execution.snapshot_parts import drop_parts, write_snapshot
+from heatlite.engine.execution.snapshot_parts import delete_snapshot, drop_parts, write_snapshot
 from heatlite.engine.execution.termination import Termination
 from heatlite.engine.planning import planner
 from heatlite.engine.planning.collect import PlannedValues, converge
 from heatlite.engine.planning.plan import Outcome, Plan, Step
 from heatlite.engine.state.database_retry import retry_while_unavailable
 from heatlite.engine.state.definitions import EMPTY_TEMPLATE, Definitions, secrets_of
+from heatlite.engine.state.guarding import Guarding
 from heatlite.engine.state.hooks import waits_at
 from heatlite.engine.state.protected import declare
 from heatlite.engine.state.unit_of_work import UnitOfWork, stack_event
@@ -53,7 +56,7 @@ from heatlite.template.document import Definition
 from heatlite.template.environment import Environment
 
 
-class Parts(Struct, frozen=True):
+class RunParts(Struct, frozen=True):
     """Objects that every execution uses."""
 
     store: Store
@@ -68,6 +71,8 @@ class Parts(Struct, frozen=True):
     stopping: threading.Event
     """Set when the engine stops."""
     meter: Meter
+    guarding: Callable[[], Guarding | None]
+    """Returns the part of the feature that guards updates, if it is on."""
 
 
 def phase_of(action: ActionRecord, stack: StackRecord) -> str:
@@ -75,7 +80,7 @@ def phase_of(action: ActionRecord, stack: StackRecord) -> str:
     return f"{action.id}/rollback" if stack.verb is Verb.ROLLBACK else action.id
 
 
-def _revoke_access(parts: Parts, stack: StackRecord) -> None:
+def _revoke_access(parts: RunParts, stack: StackRecord) -> None:
     """Revoke the credentials of a stack that is being deleted, and close its accounts."""
     services = parts.engine_services
     if stack.parent_id is None:
@@ -84,10 +89,17 @@ def _revoke_access(parts: Parts, stack: StackRecord) -> None:
         services.accounts.close_all(stack)
 
 
+def _unmet(store: Store, action_id: str) -> str:
+    """Return why an action does not begin: one that it depends on has not succeeded."""
+    needed = store.dependencies.of(action_id)
+    failed = [one.depended for one in needed if one.dependent == action_id and one.state == "failed"]
+    return f"Action {', '.join(failed)}, on which it depends, has not succeeded"
+
+
 class Execution:
     """One attempt at one action."""
 
-    def __init__(self, parts: Parts, action: ActionRecord, stack: StackRecord, rows: list[ResourceRecord]) -> None:
+    def __init__(self, parts: RunParts, action: ActionRecord, stack: StackRecord, rows: list[ResourceRecord]) -> None:
         self.mask = Mask(partial(secrets_of, parts.store, parts.definitions, stack)) if stack.sealed else None
         """Mask for secrets in reasons."""
         self._parts = parts
@@ -98,7 +110,7 @@ class Execution:
         self._resources.suspended = action.suspended
         self._resources.phase = phase_of(action, stack)
         self._resources.retries = action.inputs.retry
-        self._resources.selection = action.inputs.heal
+        self._resources.selection = selected(stack, action, rows)
         self._forced = action.inputs.force
         deadline = action.deadline
         if self._forced:
@@ -107,6 +119,7 @@ class Execution:
             self._unit_of_work, self._resources, self._breakpoints, parts.clock.now, parts.settings.action_retry_limit
         )
         self._transitions.operations.keeps_objects = keeps_objects(action)
+        self._transitions.operations.retained = frozenset(one.physical_id for one in action.data.retained)
         most = parts.settings.max_resources_per_stack
         children = Children(
             parts.store, parts.clock, parts.definitions, self._resources, action, most, self._transitions.budget
@@ -133,9 +146,11 @@ class Execution:
             lambda: retry_while_unavailable(parts.clock, self._commits.set_aside), self._stopping,
         )  # fmt: skip
         """The walk; other threads notify it."""
-        if action.data.checked is not None:
-            self._transitions.operations.tally = action.data.checked.copy()
-        self._transitions.left += action.data.left
+        self._aftermath = waits.Aftermath(
+            parts.store, parts.clock, parts.definitions, parts.guarding, self._commits, self._transitions, self.walker,
+            self._stopping,
+        )  # fmt: skip
+        self._transitions.resume(action.data)
         if action.data.stopping is not None:
             # An earlier attempt has failed or was stopped: this one only brings it to its end.
             self._stopping.restore(action.data.stopping, action.suspended)
@@ -217,7 +232,7 @@ class Execution:
     def _course(self) -> Iterator[float | None]:
         """Return the course of the operation. Yields as `Walker.walk`."""
         if self.action.failed_dependencies:
-            self._end_unbegun()
+            self._end_refused(_unmet(self._parts.store, self.action.id))
             return iter(())
         objection = "" if self._needs_no_cloud else self._parts.engine_services.stack_clouds.objection(self._stack)
         if objection:
@@ -226,7 +241,7 @@ class Execution:
         operations = self._transitions.operations
         match self.action.verb:
             case Verb.CREATE | Verb.UPDATE | Verb.ADOPT | Verb.RESTORE:
-                return self._converge()
+                return self._converge() if self.action.data.state_before is None else self._drain()
             case Verb.DELETE:
                 return self._delete()
             case Verb.CHECK:
@@ -287,15 +302,11 @@ class Execution:
         while True:
             goal = rollback_target(self._stack) if is_rollback else self._stack
             has_steps = is_rollback or not self._stopping.gives_up or self._has_begun()
-            plan = self._plan(self._parts.definitions.of(goal)) if has_steps else None
-            if plan is not None:
+            if self._aftermath.has_begun and not is_rollback:
+                yield from self._aftermath.finish(self._stack)
+            elif has_steps and (plan := self._plan(self._parts.definitions.of(goal))) is not None:
                 yield from self.walker.walk(plan, self._transitions.converging.begin)
-                if self._stopping.stop is None:
-                    self._stopping.finish_making()
-                if self._stopping.is_made:
-                    keep = [row.id for row in self._transitions.rows.chosen.values()]
-                    surplus = planner.plan_cleanup(self._removable(plan, self._transitions.rows.chosen), keep)
-                    yield from self.walker.walk(surplus, self._transitions.operations.begin_delete)
+                yield from self._after_changes(plan, is_rollback)
             if is_rollback:
                 break
             yield from self.walker.wait_out()
@@ -305,6 +316,27 @@ class Execution:
             is_rollback = True
         yield from self._end()
 
+    def _after_changes(self, plan: Plan, is_rollback: bool) -> Iterator[float | None]:
+        """Delete the old objects, or leave them for later. Yields as `Walker.walk`."""
+        keep = [row.id for row in self._transitions.rows.chosen.values()]
+        surplus = planner.plan_cleanup(self._removable(plan, self._transitions.rows.chosen), keep)
+        inputs = self.action.inputs
+        if self._stopping.stop is None and not is_rollback and (inputs.keeps_old or inputs.guard is not None):
+            self._aftermath.keep(surplus)
+            if inputs.guard is not None:
+                yield from self._aftermath.finish(self._stack)
+            return
+        if self._stopping.stop is None:
+            self._stopping.finish_making()
+        if self._stopping.is_made:
+            yield from self.walker.walk(surplus, self._transitions.operations.begin_delete)
+
+    def _drain(self) -> Iterator[float | None]:
+        """Wait for members that leave, and end the action: with its end they do."""
+        yield from waits.drain(self.action, self._parts.definitions.of(self._stack), self.walker, self._transitions)
+        if self._stopping.stop is not Stop.DRAIN:  # else the worker releases the action
+            self._commit(*waits.end_drain(self.action, self._stack, self._transitions, self._stopping))
+
     def _prepare(self) -> None:
         """Take the objects and values that the action itself gives, and observe."""
         entries = self.action.inputs.resources
@@ -312,7 +344,7 @@ class Execution:
             self._transitions.converging.adopt(self._parts.store, self._parts.definitions.of(self._stack), entries)
         elif entries is not None:
             self._resources.restore(entries)
-        if self.action.inputs.converge:
+        if self.action.inputs.converge or self.action.inputs.heal is not None:
             self._resources.observe(self._rows(), self._parts.pool.map)
 
     def _has_begun(self) -> bool:
@@ -342,7 +374,7 @@ class Execution:
         now = self._parts.clock.now()
         self._resources.forget()
         self._transitions.settle_leftovers(self._stopping.stop)
-        after_failure = failed_stack(self._stack, self._stopping, self._transitions)
+        after_failure = self._aftermath.told(failed_stack(self._stack, self._stopping, self._transitions))
         self._unit_of_work.record_event(stack_event(after_failure, now))
         undoes_create = self.action.verb in (Verb.CREATE, Verb.ADOPT)
         nothing = self._parts.store.templates.address(EMPTY_TEMPLATE, {})
@@ -361,6 +393,7 @@ class Execution:
         self._commit(stack, also=turn_back)
         self._resources.stack = stack
         self._resources.phase = phase_of(self.action, stack)
+        self._resources.selection = selected(stack, self.action, self._rows())
         self._transitions.rows.interrupted.clear()
         self._stopping.restart(deadline)
         if self._commits.control is not Control.CANCEL_ROLLBACK:
@@ -391,26 +424,12 @@ class Execution:
         """True if this deletion has begun with the row, perhaps in an earlier attempt."""
         return row.verb is Verb.DELETE and row.moved_in == self._resources.phase
 
-    # -- snapshots -----------------------------------------------------------------------------------
-
     def _delete_snapshot(self, snapshot_id: str) -> None:
         """Delete a snapshot and its parts. The stack's state stays as it is."""
-        snapshots = self._parts.store.snapshots
-        snapshot = snapshots.get(self._stack.id, snapshot_id)
         self._stopping.check()
-        stop = self._stopping.stop
-        if stop is Stop.DRAIN:
-            return
-        if stop is not None:
-            failures = [aborted_text(Verb.DELETE, stop)]
-        else:
-            failures = [] if snapshot is None else drop_parts([snapshot], self._resources, self._parts.pool)
-        if snapshot is None or not failures:
-            self._commit(None, Result.OK, lambda: snapshots.delete_many([snapshot_id]))
-            return
-        record = replace(snapshot, status=Status.FAILED, status_reason="; ".join(failures))
-        result = outcome(self._stopping, self._forced) if stop is not None else Result.ERROR
-        self._commit(None, result, lambda: snapshots.save(record), record.status_reason)
+        if self._stopping.stop is not Stop.DRAIN:
+            snapshots, pool = self._parts.store.snapshots, self._parts.pool
+            self._commit(None, *delete_snapshot(snapshots, snapshot_id, self._resources, pool, self._stopping))
 
     # -- the end -----------------------------------------------------------------------------------
 
@@ -426,6 +445,7 @@ class Execution:
             operations = self._transitions.operations
             also = absence.end_check(parts.store, self.action, self._transitions.rows, self._resources, operations)
         stack = self._completed() if succeeded else failed_stack(self._stack, self._stopping, self._transitions)
+        stack = self._aftermath.end(stack)
         self._unit_of_work.record_event(stack_event(stack, parts.clock.now()))
         if self.action.verb is Verb.SNAPSHOT:
             snapshot_id = self.action.inputs.snapshot or ""
@@ -438,12 +458,6 @@ class Execution:
             # A successful rollback still reports the failure that caused it.
             result = self._commits.data.rolled_back_after or result
         self._commit(stack, result, also)
-
-    def _end_unbegun(self) -> None:
-        """End the action: an action that it depends on has not succeeded."""
-        needed = self._parts.store.dependencies.of(self.action.id)
-        failed = [one.depended for one in needed if one.dependent == self.action.id and one.state == "failed"]
-        self._end_refused(f"Action {', '.join(failed)}, on which it depends, has not succeeded")
 
     @property
     def _needs_no_cloud(self) -> bool:
@@ -463,11 +477,9 @@ class Execution:
         left = self._transitions.left
         if self._stack.verb is Verb.DELETE:
             left = left + [text for row in self._rows() for text in self._transitions.left_behind(row)]
-        stack = completed_stack(self._stack, self._rows(), self._resources, left, self._parts.clock.now())
-        if self.action.inputs.heal is not None:
-            # A repair does not reach a definition that an earlier update has failed to reach.
-            before, environment = self._stack.previous_template_id, self._stack.previous_environment
-            stack = replace(stack, previous_template_id=before, previous_environment=environment)
+        stack = completed_stack(
+            self._stack, self.action.inputs, self._rows(), self._resources, left, self._parts.clock.now()
+        )
         if stack.deleted_at is not None:
             for row in self._rows():
                 self._transitions.rows.delete(row)

@@ -4,13 +4,15 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from heatlite.core.actions.payloads import ActionInputs
+from heatlite.core.actions.repairs import Selection
 from heatlite.core.status import NOT_ROLLED_BACK, Result, Status, Verb
 from heatlite.engine.calls.handlers import DIFFERS, DRIFTED, LEFT
 from heatlite.engine.calls.stopping import Stop, Stopping
 from heatlite.engine.state.unit_of_work import with_state
 from heatlite.engine.steps.transitions import Transitions
 from heatlite.engine.types.resource_factory import ResourceFactory
-from heatlite.store.records import ResourceRecord, StackRecord
+from heatlite.store.records import ActionRecord, ResourceRecord, Restriction, StackRecord
 
 ROLLED_BACK = frozenset({Verb.CREATE, Verb.UPDATE, Verb.ADOPT, Verb.RESTORE})
 """Verbs whose failure is rolled back if the stack asks for it, as Heat does."""
@@ -37,13 +39,18 @@ def outcome(stopping: Stopping, forced: bool) -> Result:
 
 
 def completed_stack(
-    stack: StackRecord, rows: Sequence[ResourceRecord], resources: ResourceFactory, left: Sequence[str], now: float
+    stack: StackRecord,
+    inputs: ActionInputs,
+    rows: Sequence[ResourceRecord],
+    resources: ResourceFactory,
+    left: Sequence[str],
+    now: float,
 ) -> StackRecord:
     """Return the stack after a success.
 
-    `left`: the objects that are left behind.
+    `inputs` are those of the action. `left`: the objects that are left behind.
     """
-    verb = stack.verb
+    verb, stack = stack.verb, replace(stack, restricted=_restriction(stack, inputs))
     reason = f"Stack {verb} completed successfully"
     if verb is Verb.CHECK and any(not resources.type_of(row).has("check") for row in rows):
         reason += ". 'CHECK' not fully supported (see resources)"
@@ -52,8 +59,14 @@ def completed_stack(
         reason += f"{DRIFTED}{', '.join(sorted(drifted))} (see resources)"
     if left:
         reason += f". {LEFT}{'; '.join(left)}"
+    if stack.restricted is not None and verb is not Verb.DELETE:
+        names = stack.restricted.left_out
+        more = f" and {len(names) - MOST_LEFT_OUT} more" if len(names) > MOST_LEFT_OUT else ""
+        reason += f". {RESTRICTED}{', '.join(names[:MOST_LEFT_OUT])}{more}"
     stack = with_state(stack, verb, Status.COMPLETE, reason)
     match verb:
+        case Verb.UPDATE if inputs.heal is not None:
+            return stack  # A repair does not reach a definition that an earlier update has failed to reach.
         case Verb.CREATE | Verb.UPDATE | Verb.RESTORE:
             return replace(stack, previous_template_id=None, previous_environment=None)
         case Verb.UNLOCK:
@@ -62,6 +75,43 @@ def completed_stack(
             return replace(stack, deleted_at=now)
         case _:
             return stack
+
+
+def _restriction(stack: StackRecord, inputs: ActionInputs) -> Restriction | None:
+    """Return what is left out of a stack's definition after a success.
+
+    It ends with an update of all. A rollback restores what it was before.
+    """
+    now = stack.restricted
+    if now is None:
+        return None
+    if stack.verb is Verb.ROLLBACK:
+        return now.without_update
+    if inputs.selection is not None and inputs.selection.outside:
+        return now if now.reached else now.settled
+    is_whole = stack.verb in (Verb.UPDATE, Verb.RESTORE) and inputs.heal is None and inputs.asked is None
+    return None if is_whole else now
+
+
+def selected(stack: StackRecord, action: ActionRecord, rows: Sequence[ResourceRecord]) -> Selection | None:
+    """Return what an action does; None: all.
+
+    A rollback leaves what the update has left out, and what earlier ones have and this one has not touched: the
+    definition that it restores was never reached there.
+    """
+    own, before = action.inputs.selection, None if stack.restricted is None else stack.restricted.without_update
+    if stack.verb is not Verb.ROLLBACK or own is None and before is None:
+        return action.inputs.restricted
+    outside = dict.fromkeys((own and own.outside) or ())
+    if before is not None:
+        touched = {row.name for row in rows if (row.moved_in or "").startswith(action.id)}
+        outside |= dict.fromkeys(path for path in before.left_out if path.partition("/")[0] not in touched)
+    return Selection({}, outside=tuple(outside))
+
+
+RESTRICTED = "Restricted: the update has left out "
+"""Stands in the reason before paths of resources."""
+MOST_LEFT_OUT = 10
 
 
 def failed_stack(stack: StackRecord, stopping: Stopping, transitions: Transitions) -> StackRecord:

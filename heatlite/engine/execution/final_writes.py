@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from heatlite.core.action_payloads import ActionData
+from heatlite.core.actions.payloads import ActionData
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.errors import DatabaseUnavailable

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from heatlite.core.clock import Clock
-from heatlite.core.timer import for_each
+from heatlite.core.runtime.timer import for_each
 from heatlite.engine.execution.attempts import HELD, AttemptTable, State
 from heatlite.engine.execution.claiming import Claiming
 from heatlite.engine.execution.sweep import POLL_INTERVAL

@@ -1,11 +1,11 @@
-"""Members that an action has added, removed or replaced, for its outputs."""
+"""Resources that an action has added, removed, replaced or put back, as outputs."""
 
 from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from heatlite.core.action_payloads import ActionOutputs, GroupSizes
-from heatlite.core.status import Verb
+from heatlite.core.actions.payloads import ActionOutputs, GroupSizes
+from heatlite.core.status import Result, Status, Verb
 from heatlite.engine.state.values import current_rows
 from heatlite.store.records import ActionRecord, ResourceRecord
 from heatlite.store.store import Store
@@ -14,18 +14,29 @@ from heatlite.store.store import Store
 def with_members(
     outputs: ActionOutputs, store: Store, action: ActionRecord, rows: Sequence[ResourceRecord]
 ) -> ActionOutputs:
-    """Add the members that the action has added, removed and replaced to outputs.
+    """Add what the action has added, removed, replaced and put back to outputs.
 
     `rows` are those of the action's stack after its last change.
     """
     data = action.data
+    if data.retained and outputs.result is Result.OK:
+        return replace(outputs, retained=data.retained)
+    is_restricted = action.inputs.heal is not None and None in action.inputs.heal.steps.values()
+    if action.inputs.converge or is_restricted:
+        since = action.started_at or action.created_at
+        ended = {row.name for row in rows if _is_updated(row, since)}
+        reverted = tuple(path for path in data.reverted if "/" in path or path in ended)
+        outputs = replace(outputs, reverted=reverted)
     if data.replacement is not None:
         before = data.replacement.objects
-        after = {path: _object_at(store, rows, path.split("/")) for path in data.replacement.names}
+        found = {path: _row_at(store, rows, path.split("/")) for path in data.replacement.names}
+        after = {path: None if row is None else row.physical_id for path, row in found.items()}
         changed = {path: (before.get(path), new) for path, new in after.items() if new != before.get(path)}
         return replace(outputs, replaced=changed)
     if action.inputs.asked is None:
         return outputs
+    if data.state_before is not None and outputs.result is Result.OK and data.deletion is not None:
+        rows = [row for row in rows if row.name not in data.deletion.names]  # they leave with the action's end
     present = {row.name: row.physical_id for row in rows if row.verb not in (Verb.INIT, Verb.DELETE)}
     left = {row.name for row in rows}
     joined = () if data.creation is None else data.creation.names
@@ -36,10 +47,17 @@ def with_members(
     return replace(outputs, size=size, added=added, removed=removed, replaced={})
 
 
-def _object_at(store: Store, rows: Sequence[ResourceRecord], path: Sequence[str]) -> str | None:
-    """Return the physical id of the resource at a path below a stack with `rows`."""
+def _is_updated(row: ResourceRecord, since: float) -> bool:
+    if (row.verb, row.status) != (Verb.UPDATE, Status.COMPLETE):
+        return False
+    return row.updated_at is not None and row.updated_at >= since
+
+
+def _row_at(store: Store, rows: Sequence[ResourceRecord], path: Sequence[str]) -> ResourceRecord | None:
+    """Return the row of the resource at a path below a stack with `rows`."""
     for row in current_rows([row for row in rows if row.name == path[0]]):
-        if len(path) == 1 or row.physical_id is None:
-            return row.physical_id
-        return _object_at(store, store.resources.by_name(row.physical_id, [path[1]]), path[1:])
+        if len(path) == 1:
+            return row
+        below = () if row.physical_id is None else store.resources.by_name(row.physical_id, [path[1]])
+        return _row_at(store, below, path[1:])
     return None

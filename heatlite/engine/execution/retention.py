@@ -9,17 +9,16 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from heatlite.core.clock import Clock
+from heatlite.core.clock import DAY, Clock
 from heatlite.core.config import Settings
 from heatlite.store.database.limits import Pace
 from heatlite.store.errors import UnreadableSecret
-from heatlite.store.large_values import LARGE_VALUE_GRACE
 from heatlite.store.stacks.templates import TEMPLATE_GRACE
 from heatlite.store.store import Store
+from heatlite.store.writes.large_values import LARGE_VALUE_GRACE
 
 log = logging.getLogger(__name__)
 
-DAY = 86_400.0
 SWEEP_INTERVAL = 60.0
 """Seconds between two sweeps."""
 ROW_BATCH = 500

@@ -1,16 +1,20 @@
 """Write and delete the contents of snapshots."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor as Pool
+from functools import partial
 
 from msgspec.structs import replace
 
-from heatlite.core.status import Status
+from heatlite.core.status import Result, Status, Verb
 from heatlite.engine.calls.handlers import drop_saved
+from heatlite.engine.calls.stopping import Stopping, aborted_text
+from heatlite.engine.execution.final_state import outcome
 from heatlite.engine.planning.snapshot_parts import parts
 from heatlite.engine.state.stack_document import stack_record
 from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.store.records import ResourceRecord, SnapshotRecord, StackRecord
+from heatlite.store.stacks.snapshots import Snapshots
 from heatlite.store.store import Store
 
 
@@ -39,3 +43,22 @@ def write_snapshot(store: Store, stack: StackRecord, rows: list[ResourceRecord],
     if snapshot is not None:
         record = stack_record(store, stack, rows)
         store.snapshots.save(replace(snapshot, status=stack.status, status_reason=stack.status_reason, data=record))
+
+
+def delete_snapshot(
+    snapshots: Snapshots, snapshot_id: str, resources: ResourceFactory, pool: Pool, stopping: Stopping
+) -> tuple[Result, Callable[[], None], str]:
+    """Delete the parts of a snapshot, unless the operation stops.
+
+    Returns the result, what writes it, and the reason of a failure.
+    """
+    snapshot, stop = snapshots.get(resources.stack.id, snapshot_id), stopping.stop
+    if stop is not None:
+        failures = [aborted_text(Verb.DELETE, stop)]
+    else:
+        failures = [] if snapshot is None else drop_parts([snapshot], resources, pool)
+    if snapshot is None or not failures:
+        return Result.OK, partial(snapshots.delete_many, [snapshot_id]), ""
+    record = replace(snapshot, status=Status.FAILED, status_reason="; ".join(failures))
+    result = outcome(stopping, False) if stop is not None else Result.ERROR
+    return result, partial(snapshots.save, record), record.status_reason

@@ -8,8 +8,8 @@ import socket
 from collections.abc import Callable, Sequence
 
 from heatlite.core.clock import Clock
-from heatlite.core.logs import logged
-from heatlite.core.timer import for_each
+from heatlite.core.runtime.logs import logged
+from heatlite.core.runtime.timer import for_each
 from heatlite.store.records import ServiceRecord
 from heatlite.store.store import Store
 

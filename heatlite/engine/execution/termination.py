@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from heatlite.core.action_payloads import ActionOutputs
-from heatlite.core.check_tally import CheckTally
+from heatlite.core.actions.check_tally import CheckTally
+from heatlite.core.actions.payloads import ActionOutputs
 from heatlite.core.clock import Clock
+from heatlite.core.runtime.timer import for_each
 from heatlite.core.status import ENDED_ACTIONS, STATUS_AFTER, ActionStatus, Control, Result, Status, Verb
-from heatlite.core.timer import for_each
 from heatlite.engine.calls import check_verdicts
 from heatlite.engine.execution.snapshot_parts import fail_snapshots
 from heatlite.engine.state.hooks import waits_at
@@ -84,8 +84,8 @@ class Termination:
             raise Fenced(action_id)
         now, stack = self._clock.now(), None
         reason = "Timed out" if result is Result.TIMEOUT else "Cancelled"
-        # A scheduled action does not set the stack's state yet; a playbook's run never does.
-        if action.status is not ActionStatus.INIT and action.verb is not Verb.PLAYBOOK:
+        # A scheduled action does not set the stack's state yet; a run never does.
+        if action.status is not ActionStatus.INIT and action.verb is not Verb.RUN:
             stack = self._store.stacks.get(action.stack_id)
             verb = action.verb if stack is None else stack.verb
             reason = reason if result is Result.TIMEOUT else f"Stack {verb} cancelled"
@@ -111,10 +111,11 @@ class Termination:
         stack = self._store.stacks.get(stack_id)
         self._store.messages.clear(action.id)
         # A delete and the action that it aborts share the rows: the last to end fails them.
-        is_last = len(self._store.actions.live([stack_id])) == 1
+        is_last = len(self._store.actions.holding(self._store.actions.live([stack_id]))) == 1
         events = [resource_event(row, now) for row in self._fail_rows(stack_id, reason, now)] if is_last else []
         if stack is not None and stack.status is Status.IN_PROGRESS and control is not Control.ABORT:
-            failed = with_state(stack, stack.verb, Status.FAILED, reason)
+            # Members that were to leave after a wait stay, and so does the state of their stack.
+            failed = with_state(stack, *(action.data.state_before or (stack.verb, Status.FAILED, reason)))
             self._store.stacks.save(failed)
             events.append(stack_event(failed, now))
         if is_last or failed is None:  # otherwise the aborted action may still use them
@@ -161,7 +162,7 @@ def outputs(
         result,
         None if stack is None else f"{stack.verb}_{stack.status}",
         None if result is Result.OK else reason,
-        None if checked is None else checked.counts(),
+        checked=None if checked is None else checked.counts(),
     )
 
 

@@ -9,21 +9,21 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
 
-from heatlite.core import logs
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.ids import new_id
-from heatlite.core.logs import logged
-from heatlite.core.masking import hiding
-from heatlite.core.meter import Meter
+from heatlite.core.redaction.masking import hiding
+from heatlite.core.runtime import logs
+from heatlite.core.runtime.logs import logged
+from heatlite.core.runtime.meter import Meter
+from heatlite.core.runtime.timer import Timer
 from heatlite.core.status import Result
-from heatlite.core.timer import Timer
 from heatlite.engine.dispatch.local import Slots
 from heatlite.engine.execution.action_log import about_action
 from heatlite.engine.execution.attempts import WITH_SLOT, Attempt, AttemptTable
 from heatlite.engine.execution.claiming import Claiming
-from heatlite.engine.execution.execution import Execution, Parts
+from heatlite.engine.execution.execution import Execution, RunParts
 from heatlite.engine.execution.final_writes import FinalWrites
 from heatlite.engine.execution.leases import Leases
 from heatlite.engine.execution.notices import Notices
@@ -31,6 +31,7 @@ from heatlite.engine.execution.retention import Retention
 from heatlite.engine.execution.sweep import POLL_INTERVAL, Sweep
 from heatlite.engine.execution.termination import Termination
 from heatlite.engine.state.definitions import Definitions
+from heatlite.engine.state.guarding import Guarding
 from heatlite.engine.types.resource_factory import EngineServices
 from heatlite.store.errors import Fenced, UnreadableSecret
 from heatlite.store.records import ActionRecord
@@ -48,11 +49,12 @@ class Worker:
 
     def __init__(
         self, store: Store, engine_services: EngineServices, clock: Clock, settings: Settings, definitions: Definitions,
-        due: Sequence[Callable[[], None]], meter: Meter, slots: Slots, timer: Timer
+        due: Sequence[Callable[[], None]], meter: Meter, slots: Slots, timer: Timer,
+        guarding: Callable[[], Guarding | None] = lambda: None,
     ) -> None:
         """Create a worker. It calls each of `due` once a second.
 
-        They may raise DatabaseUnavailable.
+        They may raise DatabaseUnavailable. One that waits for a cloud delays no other.
         """
         self.owner = new_id()
         self._store = store
@@ -65,9 +67,9 @@ class Worker:
         self._handlers = logs.Pool(settings.handler_threads, "handler")
         self._cleanup_threads = logs.Pool(settings.handler_threads, "late")
         self._stopping = threading.Event()
-        self._parts = Parts(
+        self._parts = RunParts(
             store, engine_services, clock, settings, definitions,
-            self._handlers, self._run_cleanup, self._stopping, meter,
+            self._handlers, self._run_cleanup, self._stopping, meter, guarding,
         )
         termination = Termination(store, clock)
         self._final_writes = FinalWrites(store, clock, settings, termination, self._stopping)
@@ -79,7 +81,6 @@ class Worker:
         jobs: tuple[Callable[[], object], ...] = (
             # First: the others may wait for rows that such a client holds.
             partial(store.services.end_frozen_clients, settings.lease_seconds),
-            *due,
             Retention(store, clock, settings).sweep,
             self._table.wake_for_nested,
             notices.deliver_messages,
@@ -91,10 +92,11 @@ class Worker:
         self._claims = timer.job("claims", self._claim_all)
         self._leases = timer.job("leases", leases.keep)
         self._sweep = timer.job("sweep", Sweep(store, clock, self.owner, jobs).poll)
+        self._due = [timer.job("sweep of what is due", partial(_polled, one)) for one in due]
 
     def start(self) -> None:
         """Start the jobs."""
-        for job in (self._claims, self._alarm, self._leases, self._sweep):
+        for job in (self._claims, self._alarm, self._leases, self._sweep, *self._due):
             job.start()
 
     def wake(self) -> None:
@@ -129,7 +131,8 @@ class Worker:
         self._alarm.stop()
         self._slots.close()
         self._leases.stop()
-        self._sweep.stop()
+        for job in (self._sweep, *self._due):
+            job.stop()
         try:
             with self._store.transaction():
                 self._store.claims.release(self.owner, self._clock.now(), "its worker has stopped")
@@ -254,3 +257,9 @@ class Worker:
                 self._store.close()
 
         self._cleanup_threads.submit(run)
+
+
+def _polled(call: Callable[[], None]) -> float:
+    """Call it. Returns the pause until the next call, in seconds."""
+    call()
+    return POLL_INTERVAL

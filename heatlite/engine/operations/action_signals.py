@@ -2,17 +2,18 @@
 
 An action without a worker changes its status at once. A claimed action gets a control flag; its worker reads the flag
 at its next commit, or within a second. A maintenance lock refuses no signals. A locked stack runs only its lock,
-unlock, delete or a playbook, and stopping one of these is no operation on the stack.
+unlock, delete or a run, and stopping one of these is no operation on the stack.
 """
 
 from contextlib import suppress
 
 from heatlite.core.clock import Clock
 from heatlite.core.context import Context
-from heatlite.core.errors import ActionImmutable, Forbidden, HTTPBadRequest, InvalidActionState, NotFound
+from heatlite.core.errors import ActionImmutable, Forbidden, HTTPBadRequest, InvalidActionState, NotFound, NothingBakes
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Control, Signal, Verb
 from heatlite.engine.admission.admission import audit
 from heatlite.engine.execution.termination import Termination, held_derived, suspend_derived
+from heatlite.engine.state.unit_of_work import stack_event, with_state
 from heatlite.store.records import ActionRecord, StackRecord
 from heatlite.store.store import Store
 
@@ -67,6 +68,24 @@ class ActionSignals:
         with suppress(ActionImmutable, NotFound):  # it has ended meanwhile
             self.signal(Context(action.project, "celery"), action, Signal.CANCEL)
 
+    def end_bake(self, context: Context, stack: StackRecord, reason: str) -> None:
+        """End the time in which the running update may be taken back: its clean-up begins.
+
+        Raises NothingBakes.
+        """
+        with self._store.transaction():
+            held = self._store.stacks.lock(stack.id)
+            baking = [one for one in self._store.actions.live([stack.id]) if one.is_baking and one.control is None]
+            if held is None or not baking:
+                raise NothingBakes(stack_name=stack.name)
+            told = f"The bake was ended by {context.user}" + (f": {reason}" if reason else "")
+            held, now = with_state(held, held.verb, held.status, told), self._clock.now()
+            self._store.stacks.save(held)
+            self._store.events.append_many([stack_event(held, now)])
+            for action in baking:
+                self._store.controls.signal(action.id, Control.END_BAKE, now)
+        audit.info("end_bake stack=%s by=%s reason=%s", stack.id, context.user, reason)
+
     def _held(self, context: Context, action: ActionRecord) -> ActionRecord:
         """Lock the action and its stack until the transaction ends, and return the action.
 
@@ -97,7 +116,7 @@ class ActionSignals:
     @staticmethod
     def _check_suspendable(action: ActionRecord) -> None:
         if action.status is ActionStatus.INIT:
-            what = "it is not approved yet" if action.verb is Verb.PLAYBOOK else "its start time has not come"
+            what = "it is not approved yet" if action.verb is Verb.RUN else "its start time has not come"
             raise _refusal(action, f"{what}, so there is nothing to suspend; CANCEL it instead.")
         if action.control not in (None, Control.SUSPEND):
             raise _refusal(action, "it is already being stopped.")

@@ -3,7 +3,7 @@
 
 from msgspec.structs import replace
 
-from heatlite.core.action_payloads import ActionInputs
+from heatlite.core.actions.payloads import ActionInputs
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.context import Context

@@ -2,20 +2,23 @@
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from random import Random
 
 from msgspec import convert
 from msgspec.structs import replace
 
-from heatlite.core.action_payloads import ActionData, ActionInputs, MemberChange
+from heatlite.core.actions.payloads import ActionData, ActionInputs, MemberChange
+from heatlite.core.actions.repairs import RepairStep, Selection
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import ActionCooldown, HTTPBadRequest, InvalidValue
 from heatlite.core.json import JsonMap
-from heatlite.core.repairs import RepairStep, Selection
 from heatlite.core.status import Cause, Status, Verb
 from heatlite.engine.admission.admission import Admission
+from heatlite.engine.admission.claims import Asked, Change
+from heatlite.engine.operations.asked import GroupChange
 from heatlite.engine.operations.repairs import Repairs
 from heatlite.engine.planning.group_changes import GroupFacts, MemberFacts, MembersChange, change_members, named
 from heatlite.engine.planning.tree_budget import TreeBudget
@@ -24,16 +27,19 @@ from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.group_requests import (
     DeleteMembers,
     FollowTemplate,
+    NewLimits,
+    Resize,
     ScaleIn,
     ScaleOut,
     SizeRequest,
     body_of,
 )
+from heatlite.engine.state.requests import Later
 from heatlite.engine.state.values import current_rows
 from heatlite.engine.steps.children import Children
 from heatlite.engine.types.outputs import StackReader
 from heatlite.engine.types.type_calls import type_code
-from heatlite.plugin.groups import SizedGroup
+from heatlite.plugin.groups import SizedGroup, SizeLimits
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
@@ -59,7 +65,6 @@ class Groups:
         self._admission = admission
         self._reader = reader
         self._repairs = repairs
-        self._random = Random()
 
     # -- size ----------------------------------------------------------------------------------------
 
@@ -69,37 +74,68 @@ class Groups:
         The stack that has the group is not held: groups of a stack scale side by side. Raises InvalidValue for limits
         and members, ActionCooldown, DeletionProtected, and as `admitted`.
         """
-        group = self._group_row(stack, name)
+        group = self.group(stack, name)
         body, path = body_of(request), f"/resources/{name}/actions"
         prechecked = self._admission.precheck(context, request.operation, stack, "POST", path, body, target=group.name)
-        with self._admission.admitted(prechecked, on=self._members_of(group)) as nested:
-            group = self._group_row(stack, group.name)
-            resources = self._reader.resources_of(stack)
-            resource = resources.make(group)
-            assert isinstance(resource, SizedGroup)
-            with type_code():
-                self._check_cooldown(resource, request)
-                before = self._facts(resource, nested)
-                change = change_members(request, before, self._random)
-                joining = tuple(resource.new_names(change.joining, change.leaving))
-                self._remember(resource, request, before, change, context.user)
-                stays = [one for one in resource.definitions if one not in change.leaving]
-                child = resource.having([*stays, *joining])
-            action = self._action(context, nested, request, body)
-            data = _data(request, change, joining, before)
-            most = self._settings.max_resources_per_stack
-            children = Children(
-                self._store, self._clock, self._definitions, resources, action, most, TreeBudget(resources)
-            )
-            order = children.resize(group, resource, self._definitions.of(stack), child, data)
-            assert order.definition is not None
-            check_protected(order.definition, resources.within(order.stack))
-            children.write([order])
-            context.queued.append(action.id)
-            self._store.resources.save_many([replace(group, data=dict(resource.data))])
-        return action
+        members = self.members_of(group)
+        known = self._definitions.of(members).resources
+        types = self._store.resources.types(stack.root_id or stack.id) if known else ()
+        rehearsed = cache(lambda: self._changed(context, stack, group.name, members, request, body).preview())
+        going = Asked(
+            context,
+            members,
+            types,
+            rehearsed,
+            change=Change.SCALE,
+            content=lambda: body,
+            later=lambda: later_change(group.name, request),
+            path=lambda: "/".join(self.path(stack, name)),
+        )
+        claims = self._admission.examine(going)
+        with self._admission.admitted(prechecked, on=members) as nested:
+            changed = self._changed(context, stack, group.name, nested, request, body)
+            claims.look(changed.preview)
+            changed.children.write([changed.order])
+            context.queued.append(changed.order.action.id)
+            claims.take(changed.order.action, changed.order.stack, changed.preview)
+            self._store.resources.save_many([changed.group])
+        return changed.order.action
 
-    def _group_row(self, stack: StackRecord, name: str) -> ResourceRecord:
+    def _changed(
+        self,
+        context: Context,
+        stack: StackRecord,
+        name: str,
+        nested: StackRecord,
+        request: SizeRequest,
+        body: JsonMap,
+    ) -> GroupChange:
+        """Return what a change of a group's members would write. Raises as `change`."""
+        group = self.group(stack, name)
+        resources = self._reader.resources_of(stack)
+        resource = resources.make(group)
+        assert isinstance(resource, SizedGroup)
+        with type_code():
+            self._check_cooldown(resource, request)
+            limits = _limits(resource, request)
+            before = self.facts(resource, nested, limits)
+            # Drawn alike while the group stays as it is, so that a plan holds.
+            change = change_members(request, before, Random(f"{nested.id} {nested.updated_at}"))
+            joining = tuple(resource.new_names(change.joining, change.leaving))
+            self._remember(resource, request, before, change, context.user)
+            stays = [one for one in resource.definitions if one not in change.leaving]
+            child = resource.having([*stays, *joining])
+        action = self._action(context, nested, request, body)
+        data = _data(request, change, joining, before)
+        most = self._settings.max_resources_per_stack
+        children = Children(self._store, self._clock, self._definitions, resources, action, most, TreeBudget(resources))
+        order = children.resize(group, resource, self._definitions.of(stack), child, data)
+        assert order.definition is not None
+        changed = GroupChange(children, order, replace(group, data=dict(resource.data)), resources)
+        check_protected(order.definition, changed.within)
+        return changed
+
+    def group(self, stack: StackRecord, name: str) -> ResourceRecord:
         """Return the row of a group.
 
         Raises ResourceNotFound, and HTTPBadRequest for another type.
@@ -109,7 +145,13 @@ class Groups:
             raise HTTPBadRequest(f"Resource {row.name} of type {row.type} is no group.")
         return row
 
-    def _members_of(self, group: ResourceRecord) -> StackRecord:
+    def path(self, stack: StackRecord, name: str) -> tuple[str, ...]:
+        """Return the path of a group of a stack, from the root on."""
+        lineage = [stack, *self._store.stacks.ancestors(stack)]
+        above = [one.parent_resource for one in reversed(lineage) if one.parent_resource is not None]
+        return (*above, self._reader.resource(stack, name).name)
+
+    def members_of(self, group: ResourceRecord) -> StackRecord:
         """Return the nested stack of a group. Raises HTTPBadRequest while there is none."""
         nested = None if group.physical_id is None else self._store.stacks.get(group.physical_id)
         if nested is None:
@@ -124,9 +166,10 @@ class Groups:
                 error.retry_after = left
                 raise error
 
-    def _facts(self, resource: SizedGroup[Schema], nested: StackRecord) -> GroupFacts:
+    def facts(self, resource: SizedGroup[Schema], nested: StackRecord, limits: SizeLimits) -> GroupFacts:
+        """Return the facts of a group and its members."""
         rows = {row.name: row for row in current_rows(self._store.resources.of(nested.id))}
-        limits, names = resource.size_limits(), resource.leaving_order()
+        names = resource.leaving_order()
         members = [_member(resource, name, rows.get(name)) for name in names]
         return GroupFacts(resource.name, members, limits.low, limits.high, resource.asked_size())
 
@@ -138,10 +181,13 @@ class Groups:
         change: MembersChange,
         user: str,
     ) -> None:
-        """Keep the new size for the next update, and begin the cooldown of a scaling."""
+        """Keep new size and limits for the next update, and begin a cooldown."""
+        if isinstance(request, Resize | NewLimits) and (request.min_size, request.max_size) != (None, None):
+            resource.set_limits(before.low, before.high, user)
         size = len(before.members) - len(change.leaving) + change.joining
         if isinstance(request, FollowTemplate):
             resource.forget_size()
+            resource.forget_limits()
         elif not isinstance(request, DeleteMembers) or request.reduce:
             resource.set_size(size, user)
         if isinstance(request, ScaleIn | ScaleOut):
@@ -166,7 +212,7 @@ class Groups:
         """
         row = self._reader.resource(stack, name)
         is_group = issubclass(self._reader.resources_of(stack).type_of(row), SizedGroup)
-        members = self._members_of(row) if is_group else None
+        members = self.members_of(row) if is_group else None
         return self._repairs.check(context, stack, row.name, members, believes_absence)
 
     # -- repairs -------------------------------------------------------------------------------------
@@ -178,14 +224,31 @@ class Groups:
 
         Raises InvalidValue for members that are not there or are named twice, and as `Repairs.begin`.
         """
-        group = self._group_row(stack, name)
-        nested = self._members_of(group)
+        nested, names = self._named_members(stack, name, members)
+        body: JsonMap = {"replace_members": {"members": [*members]}}
+        return self._repair(context, nested, names, RepairStep.REPLACE, body, of_group=True)
+
+    def replacement(self, stack: StackRecord, name: str, members: Sequence[str]) -> Selection:
+        """Return what `replace_members` would replace.
+
+        Raises InvalidValue, ResourceNotFound, HTTPBadRequest.
+        """
+        nested, names = self._named_members(stack, name, members)
+        return self._selection(nested, names, RepairStep.REPLACE)[1]
+
+    def _named_members(
+        self, stack: StackRecord, name: str, members: Sequence[str]
+    ) -> tuple[StackRecord, tuple[str, ...]]:
+        """Return the nested stack of a group, and the names of members.
+
+        Raises as `replacement`.
+        """
+        group = self.group(stack, name)
+        nested = self.members_of(group)
         resource = self._reader.resources_of(stack).make(group)
         assert isinstance(resource, SizedGroup)
         with type_code():
-            names = named(members, self._facts(resource, nested))
-        body: JsonMap = {"replace_members": {"members": [*members]}}
-        return self._repair(context, nested, names, RepairStep.REPLACE, body, of_group=True)
+            return nested, named(members, self.facts(resource, nested, resource.limits))
 
     def recover(self, context: Context, stack: StackRecord, name: str, step: RepairStep, body: JsonMap) -> ActionRecord:
         """Enqueue a repair of a resource, or of the marked members of a group.
@@ -195,7 +258,7 @@ class Groups:
         row = self._reader.resource(stack, name)
         if not issubclass(self._reader.resources_of(stack).type_of(row), SizedGroup):
             return self._repair(context, stack, (row.name,), step, body, of_group=False)
-        nested = self._members_of(row)
+        nested = self.members_of(row)
         rows = current_rows(self._store.resources.of(nested.id))
         marked = tuple(one.name for one in rows if (one.verb, one.status) == (Verb.CHECK, Status.FAILED))
         if not marked:
@@ -215,14 +278,46 @@ class Groups:
 
         `of_group`: the stack is that of the group that was asked.
         """
-        above = self._store.stacks.ancestors(stack)
-        lineage = [stack, *above]
-        start = "".join(f"{one.parent_resource}/" for one in reversed(lineage) if one.parent_resource is not None)
-        selection = Selection({f"{start}{name}": step for name in names})
-        root = next(one for one in lineage if one.root_id is None)
-        asked = start.rstrip("/") if of_group else start + names[0]
+        root, selection = self._selection(stack, names, step)
+        first = next(iter(selection.steps))
+        asked = first.removesuffix(f"/{names[0]}") if of_group else first
         path = f"/resources/{asked}/actions"
-        return self._repairs.begin(context, root, selection, Cause.REQUEST, path=path, body=body)
+        claims = self._repairs.examine(context, root, selection)
+        return self._repairs.begin(context, root, selection, Cause.REQUEST, path=path, body=body, claims=claims)
+
+    def _selection(
+        self, stack: StackRecord, names: Sequence[str], step: RepairStep
+    ) -> tuple[StackRecord, Selection]:
+        """Return the root of a stack, and the selection of its resources."""
+        lineage = [stack, *self._store.stacks.ancestors(stack)]
+        start = "".join(f"{one.parent_resource}/" for one in reversed(lineage) if one.parent_resource is not None)
+        root = next(one for one in lineage if one.root_id is None)
+        return root, Selection({f"{start}{name}": step for name in names})
+
+
+def later_change(group: str, request: SizeRequest) -> Later:
+    """Return a change of a group's size, to be carried out later."""
+    key, body = request.operation.value, body_of(request)
+    options = body[key]
+    assert isinstance(options, dict)
+    return Later(key, resource=group, options=options)
+
+
+def _limits(resource: SizedGroup[Schema], request: SizeRequest) -> SizeLimits:
+    """Return the limits that a request keeps.
+
+    Raises InvalidValue if the lower one is above the other.
+    """
+    if isinstance(request, FollowTemplate):
+        return resource.size_limits()
+    now = resource.limits
+    if not isinstance(request, Resize | NewLimits):
+        return now
+    low = now.low if request.min_size is None else request.min_size
+    high = now.high if request.max_size is None else request.max_size
+    if low > high:
+        raise InvalidValue(f"Group {resource.name} would have the limits {low} and {high}: min_size is above max_size.")
+    return SizeLimits(low, high, now.cooldown)
 
 
 def _member(resource: SizedGroup[Schema], name: str, row: ResourceRecord | None) -> MemberFacts:

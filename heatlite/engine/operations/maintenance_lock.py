@@ -3,11 +3,15 @@
 import logging
 from collections.abc import Sequence
 
-from heatlite.core.clock import Clock, to_text
+from msgspec import to_builtins
+from msgspec.structs import asdict
+
+from heatlite.core.clock import Clock, from_text, to_text
 from heatlite.core.context import Context, Replay
 from heatlite.core.errors import HeatliteError, HTTPBadRequest, InvalidStackState, NotFound
 from heatlite.core.json import JsonMap
-from heatlite.core.status import Cause, LockLevel, Status, Verb
+from heatlite.core.status import Cause, Status, Verb
+from heatlite.core.wire.locks import LockOptions
 from heatlite.engine.admission.admission import Admission, audit
 from heatlite.engine.admission.caller_context import restore_author
 from heatlite.engine.state.conflict_rules import Operation
@@ -27,25 +31,23 @@ class MaintenanceLock:
         self._stuck: frozenset[tuple[str, float]] = frozenset()
         """Expired locks that could not be lifted at the last try, as (stack id, locked_at)."""
 
-    def lock(
-        self, context: Context, stack: StackRecord, level: LockLevel, reason: str | None, expires_at: float | None
-    ) -> None:
-        """Lock a stack, or change level, reason or expiry of its lock.
+    def lock(self, context: Context, stack: StackRecord, options: LockOptions) -> None:
+        """Lock a stack, or change the options of its lock.
 
-        `expires_at` is in seconds since the epoch. Raises HTTPBadRequest for a time in the past, and as `admitted`.
+        Raises HTTPBadRequest for a time in the past, and as `admitted`.
         """
-        options: JsonMap = {"level": level.value}
-        if reason is not None:
-            options["reason"] = reason
+        expires_at = None if options.expires_at is None else from_text(options.expires_at)
+        asked: JsonMap = {name: value for name, value in to_builtins(options).items() if value is not None}
         if expires_at is not None:
-            options["expires_at"] = to_text(expires_at)
-        prechecked = self._admission.precheck_action(context, Operation.LOCK, stack, options)
+            asked["expires_at"] = to_text(expires_at)
+        prechecked = self._admission.precheck_action(context, Operation.LOCK, stack, asked)
         now = self._clock.now()
         if expires_at is not None and expires_at <= now:
             raise HTTPBadRequest(f"'expires_at' is {to_text(expires_at)}, which is not in the future.")
-        lock = LockRecord(level, context.user, context.is_admin, now, reason, expires_at)
+        kept = {**asdict(options), "expires_at": expires_at}
+        lock = LockRecord(locked_by=context.user, by_admin=context.is_admin, locked_at=now, **kept)
         self._admission.start(prechecked, Verb.LOCK, lock)
-        audit.info("lock stack=%s by=%s level=%s reason=%r", stack.id, context.user, level, reason)
+        audit.info("lock stack=%s by=%s level=%s reason=%r", stack.id, context.user, options.level, options.reason)
 
     def unlock(self, context: Context, stack: StackRecord) -> None:
         """Lift the lock of a stack. Stack and resources get their earlier states back."""

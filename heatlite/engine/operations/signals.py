@@ -3,13 +3,14 @@
 import logging
 import threading
 from collections.abc import Callable
+from functools import cache
 from http import HTTPStatus
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from heatlite.clients.cloud import CloudError, OtherCloud
-from heatlite.core.action_payloads import ActionInputs
+from heatlite.core.actions.payloads import ActionInputs
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
@@ -32,14 +33,16 @@ from heatlite.core.errors import (
     Unavailable,
 )
 from heatlite.core.json import Json, JsonMap, as_map, dump
-from heatlite.core.status import Status, Verb
+from heatlite.core.status import MAX_REASON, Status, Verb
 from heatlite.engine.admission.admission import Admission
+from heatlite.engine.admission.claims import NO_CLAIMS, Asked, Change, Claims
+from heatlite.engine.operations.asked import GroupChange
 from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.preview.preview import check_protected
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.hooks import cleared_text, clearing, is_over, lifecycle_token, waits_at
-from heatlite.engine.state.unit_of_work import MAX_REASON, resource_event
+from heatlite.engine.state.unit_of_work import resource_event
 from heatlite.engine.state.values import current_rows
 from heatlite.engine.steps.children import Children
 from heatlite.engine.types.outputs import StackReader
@@ -73,7 +76,7 @@ MAX_COUNTS = 10_000
 class IgnoredSignal(Struct, frozen=True):
     """Reason of an ignored signal.
 
-    One of cooldown, busy, locked, unhealthy, no_group, no_change, not_alarm.
+    One of cooldown, busy, locked, unhealthy, no_group, no_change, not_alarm, or that of a feature (`Conflict`).
     """
 
     reason: str
@@ -156,8 +159,7 @@ class Signals:
             if context.replay is not None or fail_fast:
                 raise
             log.info("signal to %s of stack %s: no effect: %s", row.name, stack.id, error)
-            reason = "locked" if isinstance(error, StackLocked) else "busy"
-            return self._ignored(row, IgnoredSignal(reason, error.retry_after), error.message)
+            return self._ignored(row, IgnoredSignal(error.ignored_as, error.retry_after), error.message)
         except NoActionNeeded as nothing:
             if fail_fast and nothing.retry_after is not None:
                 refusal = ActionCooldown(group=row.name, seconds=nothing.retry_after)
@@ -262,7 +264,7 @@ class Signals:
         Returns False if all of them were released before, by a caller or by their timeout.
         """
         held = self._store.stacks.lock(stack_id)
-        running = self._store.actions.live([stack_id])
+        running = self._store.actions.holding(self._store.actions.live([stack_id]))
         if held is None or not running:
             return False
         known, now, cleared = self._store.messages.read(running[0].id), self._clock.now(), False
@@ -282,6 +284,7 @@ class Signals:
     def _deliver(self, context: Context, stack: StackRecord, row: ResourceRecord, details: JsonMap | None) -> None:
         """Pass the signal's details to the type and write all effects in one transaction."""
         prepared = self._prepared(stack, row, details)
+        claims = self._examined(context, stack, row, prepared)
         with self._store.transaction():
             # The stack row serializes signals: each sees the effects of the previous one.
             self._store.stacks.lock(stack.id)
@@ -294,7 +297,7 @@ class Signals:
                 return
             refusal: HeatliteError | None = None
             try:
-                self._resize(context, stack, row, details, answer)
+                self._resize(context, stack, row, details, answer, claims)
             except StackLocked as error:
                 refusal = error  # raised after the suppressed signal is recorded
             except DeletionProtected as error:
@@ -329,8 +332,65 @@ class Signals:
                 return found
         raise ResourceNotFound(resource_name=row.name, stack_name=stack.name)
 
+    def _examined(
+        self, context: Context, stack: StackRecord, row: ResourceRecord, details: JsonMap | None
+    ) -> Claims:
+        """Let features examine the resize of a signal. Raises what refuses it."""
+        resources = self._reader.resources_of(stack)
+        if not resources.type_of(row).resizes:
+            return NO_CLAIMS
+        try:
+            with type_code():
+                resize = resources.make(row).handle_signal(details)
+            assert isinstance(resize, Resize)
+            group = self._group(stack, resize.group)
+        except (HeatliteError, NoActionNeeded):
+            return NO_CLAIMS  # the transaction meets the same error
+        nested = None if group.physical_id is None else self._store.stacks.get(group.physical_id)
+        if nested is None or stack.locked or nested.locked or group.status is not Status.COMPLETE:
+            return NO_CLAIMS  # that refuses it first
+        known = self._definitions.of(nested).resources
+        types = self._store.resources.types(stack.root_id or stack.id) if known else ()
+        rehearsed = cache(lambda: self._resized(context, stack, row, group, nested, resize).preview())
+        try:
+            return self._admission.examine(Asked(context, nested, types, rehearsed, change=Change.SIGNAL))
+        except Conflict as error:
+            self._ignored(group, IgnoredSignal(error.ignored_as), error.message)
+            raise
+
+    def _resized(
+        self,
+        context: Context,
+        stack: StackRecord,
+        row: ResourceRecord,
+        group: ResourceRecord,
+        nested: StackRecord,
+        resize: Resize,
+    ) -> GroupChange:
+        """Return what the resize of a group by a signal to `row` would write."""
+        resources = self._reader.resources_of(stack)
+        resource = resources.make(group, update_policy=_update_policy(nested))
+        assert isinstance(resource, StackResource)
+        child = resource.resized(resize.wanted)
+        kind, number = resize.wanted.get("kind"), resize.wanted.get("adjustment")
+        inputs = ActionInputs(signal={"policy": row.name, "kind": kind, "number": number})
+        action = self._admission.new_action(context, nested, Verb.UPDATE, inputs)
+        most = self._settings.max_resources_per_stack
+        children = Children(self._store, self._clock, self._definitions, resources, action, most, TreeBudget(resources))
+        order = children.resize(group, resource, self._definitions.of(stack), child)
+        assert order.definition is not None
+        changed = GroupChange(children, order, replace(group, data=dict(resource.data)), resources)
+        check_protected(order.definition, changed.within)
+        return changed
+
     def _resize(
-        self, context: Context, stack: StackRecord, row: ResourceRecord, details: JsonMap | None, resize: Resize
+        self,
+        context: Context,
+        stack: StackRecord,
+        row: ResourceRecord,
+        details: JsonMap | None,
+        resize: Resize,
+        claims: Claims,
     ) -> None:
         """Enqueue a resize of a group's nested stack.
 
@@ -347,23 +407,12 @@ class Signals:
                 raise NoActionNeeded("unhealthy", detail=_unhealthy(group))
             if group.status is not Status.COMPLETE:
                 raise NoActionNeeded("busy", detail=f"group {group.name} is {group.verb}_{group.status}.")
-            resources = self._reader.resources_of(stack)
-            resource = resources.make(group, update_policy=_update_policy(nested))
-            assert isinstance(resource, StackResource)
-            child = resource.resized(resize.wanted)
-            kind, number = resize.wanted.get("kind"), resize.wanted.get("adjustment")
-            inputs = ActionInputs(signal={"policy": row.name, "kind": kind, "number": number})
-            action = self._admission.new_action(context, nested, Verb.UPDATE, inputs)
-            most = self._settings.max_resources_per_stack
-            children = Children(
-                self._store, self._clock, self._definitions, resources, action, most, TreeBudget(resources)
-            )
-            order = children.resize(group, resource, definition, child)
-            assert order.definition is not None
-            check_protected(order.definition, resources.within(order.stack))
-            children.write([order])
-            context.queued.append(action.id)
-            self._store.resources.save_many([replace(group, data=dict(resource.data))])
+            changed = self._resized(context, stack, row, group, nested, resize)
+            claims.look(changed.preview)
+            changed.children.write([changed.order])
+            context.queued.append(changed.order.action.id)
+            claims.take(changed.order.action, changed.order.stack, changed.preview)
+            self._store.resources.save_many([changed.group])
 
     def _group(self, stack: StackRecord, reference: str) -> ResourceRecord:
         """Return the row of the group with the reference id.

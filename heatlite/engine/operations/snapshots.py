@@ -5,24 +5,26 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from heatlite.core.action_payloads import ActionInputs
+from heatlite.core.actions.payloads import ActionInputs
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.context import EXPORT, Context
 from heatlite.core.errors import NotSupported, RequestLimitExceeded, SnapshotNotFound
 from heatlite.core.ids import new_id
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.masking import Mask
+from heatlite.core.redaction.masking import Mask
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import Admission, Examined
+from heatlite.engine.admission.claims import Asked
 from heatlite.engine.admission.offered_types import check_types
-from heatlite.engine.admission.preparation import Preparation
+from heatlite.engine.admission.preparation import Preparation, Prepared
+from heatlite.engine.operations import asked
 from heatlite.engine.operations.stacks import updated
 from heatlite.engine.planning.snapshot_parts import parts, row_of_entry
-from heatlite.engine.preview.preview import check_protected
+from heatlite.engine.preview.preview import StackPreview, check_protected
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.definitions import Definitions
-from heatlite.engine.state.requests import Adopted, Request
+from heatlite.engine.state.requests import Adopted, Later, Request
 from heatlite.engine.state.stack_document import check_document, hidden_in, read_record, without_data
 from heatlite.engine.state.unit_of_work import stack_event, with_state
 from heatlite.engine.types.resource_factory import EngineServices, ResourceFactory
@@ -131,7 +133,12 @@ class Snapshots:
         prepared = self._preparation.new(stack, request)
         check_types(context, prepared.types)
         now = self._clock.now()
+        back = self._asked(context, stack, request, prepared, record, snapshot_id)
+        claims = self._admission.examine(back)
         with self._admission.admitted(prechecked) as stack:
+            for one in self._store.features:
+                one.check_definition(stack.id, prepared.definition.template.resources)
+            claims.look(back.preview)
             self._store.templates.put(prepared.document, prepared.files, prepared.template_id, prepared.hides)
             if prepared.hides and not stack.sealed:
                 self._store.seal_tree(stack)
@@ -142,8 +149,33 @@ class Snapshots:
             check_protected(prepared.definition, resources)
             self._store.stacks.save(after)
             self._store.events.append_many([stack_event(after, now)])
-            self._admission.enqueue(context, after, Verb.RESTORE, ActionInputs(resources=record.resources))
+            inputs = ActionInputs(resources=record.resources)
+            action = self._admission.enqueue(context, after, Verb.RESTORE, inputs)
+            self._admission.define(stack, after, action)
+            claims.take(action, after)
         self._definitions.keep(after, prepared.definition)
+
+    def _asked(
+        self,
+        context: Context,
+        stack: StackRecord,
+        request: Request,
+        prepared: Prepared,
+        record: Adopted,
+        snapshot_id: str,
+    ) -> Asked:
+        """Return the request for a restore, as features examine it."""
+        after = replace(updated(stack, request, prepared, existing=True), updated_at=self._clock.now())
+        after = with_state(after, Verb.RESTORE, Status.IN_PROGRESS, "")
+
+        def preview() -> StackPreview:
+            resources = ResourceFactory(after, self._engine_services)
+            resources.restore(record.resources)
+            return StackPreview(prepared.definition, resources, resources.nested(after.id))
+
+        options: JsonMap = {"snapshot": snapshot_id}
+        later = Later(asked.RESTORE, options=options)
+        return Asked(context, after, prepared.types, preview, content=lambda: options, later=lambda: later)
 
     def _restorable(self, stack: StackRecord, snapshot_id: str) -> Adopted:
         """Return the stack document of a snapshot.

@@ -16,9 +16,9 @@ from heatlite.core.errors import (
 from heatlite.core.ids import new_id
 from heatlite.core.json import Json, JsonMap, size
 from heatlite.plugin.ports import SoftwareConfig
-from heatlite.store.large_values import LARGE
 from heatlite.store.records import SoftwareConfigRecord, SoftwareDeploymentRecord
 from heatlite.store.store import Store
+from heatlite.store.writes.large_values import LARGE
 
 MOST_SPACE = 512 * 1024 * 1024
 """Maximum characters of the large values of a project's software; equal values count once."""

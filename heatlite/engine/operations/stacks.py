@@ -7,14 +7,14 @@ worker.
 import logging
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 
 from msgspec.structs import replace
 
 from heatlite.clients.clouds import Clouds
-from heatlite.core.action_payloads import ActionInputs, shown_parameters
+from heatlite.core.actions.payloads import ActionData, ActionInputs, shown_parameters
 from heatlite.core.clock import Clock
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.config import Settings
@@ -22,9 +22,7 @@ from heatlite.core.context import ANONYMOUS, Context
 from heatlite.core.errors import (
     ActionConflict,
     CommitUnanswered,
-    DeletionProtected,
     NotSupported,
-    PlanChanged,
     Problem,
     RequestLimitExceeded,
     StackExists,
@@ -32,32 +30,35 @@ from heatlite.core.errors import (
 )
 from heatlite.core.ids import new_id
 from heatlite.core.json import JsonMap, as_map
-from heatlite.core.masking import Mask
-from heatlite.core.status import Control, Status, Verb
+from heatlite.core.redaction.masking import Mask
+from heatlite.core.status import Control, Needs, Status, Verb
 from heatlite.engine.admission.admission import Admission, audit
+from heatlite.engine.admission.claims import NO_CLAIMS, Asked, noting
 from heatlite.engine.admission.offered_types import check_types
 from heatlite.engine.admission.preparation import Preparation, Prepared
-from heatlite.engine.operations.schedule import Schedule
-from heatlite.engine.planning.planner import by_name
+from heatlite.engine.operations import asked
+from heatlite.engine.operations.scheduled_actions import ScheduledActions
 from heatlite.engine.preview import preview_views
-from heatlite.engine.preview.locked_children import LockedChildren
-from heatlite.engine.preview.preview import StackPreview, check_protected
-from heatlite.engine.preview.update_checks import check_changes, check_external, may_object
-from heatlite.engine.state.conflict_rules import Operation, is_repeated, locked_error
+from heatlite.engine.preview.deletion import Deletions
+from heatlite.engine.preview.preview import check_protected
+from heatlite.engine.preview.preview_views import Chosen
+from heatlite.engine.preview.update_checks import check_external
+from heatlite.engine.preview.update_plan import UpdatePlan
+from heatlite.engine.state.conflict_rules import Operation, is_repeated
 from heatlite.engine.state.definitions import Definitions
-from heatlite.engine.state.protected import PROTECTED_BEFORE, against_deletion, declare
+from heatlite.engine.state.protected import PROTECTED_BEFORE, declare
 from heatlite.engine.state.recorded_clouds import StackClouds
-from heatlite.engine.state.requests import AT_ONCE, Changes, Preview, Request, Timing
+from heatlite.engine.state.requests import AT_ONCE, Changes, Preview, Request, ShownPlan, Timing
 from heatlite.engine.state.unit_of_work import stack_event, with_state
 from heatlite.engine.types.adopted_objects import AdoptedObjects
 from heatlite.engine.types.outputs import StackReader
-from heatlite.engine.types.resource_factory import ResourceFactory
-from heatlite.store.records import ProtectionRecord, StackRecord
+from heatlite.store.records import ActionRecord, EventRecord, ProtectionRecord, Restriction, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.document import Definition
 
 log = logging.getLogger(__name__)
 
+RETAINS_AT_REST = "A deletion of stack {} that retains something needs a stack at rest."
 STACK_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]{0,254}")
 
 
@@ -73,7 +74,7 @@ class Stacks:
         preparation: Preparation,
         admission: Admission,
         reader: StackReader,
-        schedule: Schedule,
+        scheduled_actions: ScheduledActions,
         clouds: Clouds,
         stack_clouds: StackClouds,
     ) -> None:
@@ -84,9 +85,10 @@ class Stacks:
         self._preparation = preparation
         self._admission = admission
         self._reader = reader
-        self._schedule = schedule
+        self._scheduled_actions = scheduled_actions
         self._clouds = clouds
         self._stack_clouds = stack_clouds
+        self._deletions = Deletions(store, reader)
 
     # -- create and update -------------------------------------------------------------------------
 
@@ -95,7 +97,7 @@ class Stacks:
 
         Returns it in state CREATE_ or ADOPT_IN_PROGRESS.
 
-        Raises StackExists, RequestLimitExceeded, ObjectTaken, and the errors of `Preparation.new`.
+        Raises StackExists, RequestLimitExceeded, ObjectOwned, and the errors of `Preparation.new`.
         """
         adopted = request.adopted
         if adopted is not None and not self._settings.enable_stack_adopt:
@@ -104,8 +106,11 @@ class Stacks:
         stack, prepared = self._new_stack(context, request)
         stack = with_state(stack, verb, Status.IN_PROGRESS, f"Stack {verb} started")
         given = self._given(stack, {}, prepared.definition)
-        with self._delegated(context, stack) as credential, self._store.transaction():
+        new = asked.new(self._reader, context, stack, prepared)
+        claims = self._admission.examine(new) if adopted is None else NO_CLAIMS  # an adoption makes no objects
+        with noting(), self._delegated(context, stack) as credential, self._store.transaction():
             self._check_quota(context, is_creating=True)
+            claims.look(new.preview)
             self._store.templates.put(prepared.document, prepared.files, prepared.template_id, stack.sealed)
             self._store.stacks.insert(stack)
             if credential is not None:
@@ -113,8 +118,11 @@ class Stacks:
             self._store.events.append_many([stack_event(stack, stack.created_at)])
             inputs = ActionInputs(resources=None if adopted is None else adopted.resources, parameters=given)
             action = self._admission.new_action(context, stack, verb, inputs)
-            self._store.queue.enqueue(action)  # a new stack has no node actions to wait for
+            self._store.queue.enqueue(action)  # a new stack has no work of features to wait for
             context.queued.append(action.id)
+            prepared.supply(action, stack)
+            self._admission.define(None, stack, action, request.plan_digest)
+            claims.take(action, stack)
         self._definitions.keep(stack, prepared.definition)
         return stack
 
@@ -149,7 +157,7 @@ class Stacks:
             timeout_mins=request.timeout_mins or None,
             disable_rollback=True if request.disable_rollback is None else request.disable_rollback,
             tags=request.tags or (),
-            protection=self._adopted_protection(context, request),
+            protection=_adopted_protection(context, request, self._clock.now()),
         )
         if self._store.stacks.by_name(context.project, name) is not None:
             raise StackExists(stack_name=name)
@@ -159,6 +167,7 @@ class Stacks:
                 " and must be 255 characters or less."
             )
         self._check_quota(context)
+        self._admission.guard(context, None, request.further)
         prepared = self._preparation.new(stack, request, context)
         check_types(context, prepared.types)
         check_external(prepared.definition, self._reader.resources_of(stack))
@@ -170,12 +179,6 @@ class Stacks:
         template_id, environment = prepared.template_id, prepared.environment
         stack = replace(stack, template_id=template_id, environment=environment, sealed=prepared.hides, cloud=cloud)
         return stack, prepared
-
-    def _adopted_protection(self, context: Context, request: Request) -> ProtectionRecord | None:
-        """Return the protection of an adopted stack, as its document declares it."""
-        if request.adopted is None or not request.adopted.protected:
-            return None
-        return ProtectionRecord(context.user, self._clock.now(), PROTECTED_BEFORE)
 
     def _check_quota(self, context: Context, is_creating: bool = False) -> None:
         """Raise RequestLimitExceeded if the project has too many stacks.
@@ -196,8 +199,11 @@ class Stacks:
     def preview_create(self, context: Context, request: Request, plan: bool = False) -> Preview:
         """Preview `create`, with its `plan` if asked. Raises as `create`."""
         stack, prepared = self._new_stack(context, request)
-        preview = StackPreview(prepared.definition, self._reader.resources_of(stack), None)
-        shown = preview_views.shown_plan(preview) if plan else None
+        new = asked.new(self._reader, context, stack, prepared)
+        preview, shown = new.preview(), None
+        if plan:
+            details = {**self._admission.shown(new), **prepared.shown()}
+            shown = replace(preview_views.shown_plan(preview), details=details)
         return Preview(stack, prepared.definition, preview_views.tree(preview), shown)
 
     def update(self, context: Context, stack: StackRecord, request: Request, existing: bool) -> None:
@@ -207,47 +213,73 @@ class Stacks:
         empty PATCH runs the same definition again and replaces failed and unhealthy resources. Raises PlanChanged if
         the request carries the digest of another plan, and as `admitted`.
         """
-        method = "PATCH" if existing else "PUT"
+        method, path = ("PATCH" if existing else "PUT", "") if request.action is None else ("POST", "/actions")
         examine = partial(self._preparation.examined, stack, request, existing)
-        adopts = request.adopt_cloud
         prechecked = self._admission.precheck(
-            context, Operation.UPDATE, stack, method, "", request.body, examine=examine, adopts_cloud=adopts
+            context, Operation.UPDATE, stack, method, path, request.body, "", examine, adopts_cloud=request.adopt_cloud
         )
         prepared = self._preparation.changed(stack, request, existing)
         prechecked = replace(prechecked, cloud=prechecked.cloud or self._stack_clouds.first(stack, prepared.types))
         check_types(context, prepared.types)
-        self._check_update(stack, prepared.definition)
-        seen, now = stack, self._clock.now()
-        self._check_replacements(_begun(stack, request, prepared, existing, now), prepared)
-        resources = self._reader.resources_of(stack)
-        if self._converges(request) and (request.plan_digest is not None or resources.any_protected):
+        earlier, now = stack, self._clock.now()
+        begun = _begun(stack, request, prepared, existing, now)
+        plan = self._plan(stack, request, prepared)
+        plan.choose(begun)
+        plan.check(begun)
+        if self._converges(request) and (request.plan_digest is not None or plan.any_protected):
             # Plan once before the transaction, so that the cloud is not read inside it.
-            preview_views.shown_plan(
-                self._preview(resources, _begun(stack, request, prepared, existing, now), prepared, True)
+            plan.shown(begun, observes=True)
+        given = self._given(begun, stack.environment, prepared.definition)
+        guard = self._admission.guard(context, stack, request.further)
+        planned = cache(partial(plan.preview, begun))
+        types, observes = self._types(stack, prepared), self._converges(request)
+        claims = self._admission.examine(
+            replace(
+                asked.update(context, begun, types, planned, request, observes, guard),
+                later=lambda: asked.later_update(self._preparation, earlier, request, prepared, existing),
             )
-        given = self._given(_begun(stack, request, prepared, existing, now), stack.environment, prepared.definition)
+        )
         with self._admission.admitted(prechecked) as stack:
-            if (stack.template_id, stack.environment) != (seen.template_id, seen.environment):
+            if (stack.template_id, stack.environment) != (earlier.template_id, earlier.environment):
                 # The prepared definition is based on one that the stack no longer has.
                 raise ActionConflict(f"Stack {stack.name} was updated by another request meanwhile. Try again.")
             after = _begun(stack, request, prepared, existing, now)
-            self._spare_locked(context, stack, after, prepared.definition, self._converges(request))
+            plan.choose(after)
+            plan.spare_locked(context, after)
+            if _sends_template(request):
+                for one in self._store.features:
+                    one.check_definition(stack.id, prepared.definition.template.resources)
+                    one.definition_taken(stack.id)
             declare(self._store, after, context.user, now, before=stack.environment)
-            check_protected(prepared.definition, resources.within(after))
-            if request.plan_digest is not None:
-                plan = preview_views.shown_plan(self._preview(resources, after, prepared, False))
-                if plan.digest != request.plan_digest:
-                    raise PlanChanged(stack_name=stack.name)
+            plan.check_objects(after, request.plan_digest)
+            claims.look(lambda: plan.preview(after, False), lambda found: preview_views.shown_plan(found, plan.chosen))
+            inputs = ActionInputs(
+                converge=observes,
+                selection=plan.selection,
+                parameters=given,
+                request=request.action,
+                guard=guard,
+            )
+            action = self._admission.new_action(context, after, Verb.UPDATE, inputs)
+            after = _restricted(after, action, plan.chosen)
             self._store.templates.put(prepared.document, prepared.files, prepared.template_id, after.sealed)
             if after.sealed and not stack.sealed:
                 self._store.seal_tree(stack)
             self._store.stacks.save(after)
             self._store.events.append_many([stack_event(after, now)])
             if request.adopt_cloud and prechecked.cloud is not None:
-                self._record_adoption(context, after, seen.cloud, prechecked.cloud)
-            inputs = ActionInputs(converge=self._converges(request), parameters=given)
-            self._admission.enqueue(context, after, Verb.UPDATE, inputs)
+                self._store.events.append_many([_adoption(context, after, earlier.cloud, prechecked.cloud, now)])
+            self._admission.enqueue_action(context, action)
+            prepared.supply(action, after)
+            if guard is not None:
+                self._admission.guarded(action)
+            self._admission.define(stack, after, action, request.plan_digest)
+            claims.take(action, after)
         self._definitions.keep(after, prepared.definition)
+
+    def _types(self, stack: StackRecord, prepared: Prepared) -> frozenset[str]:
+        """Return the types of a tree after an update."""
+        return prepared.types or self._store.resources.types(stack.id)
 
     def _given(self, stack: StackRecord, before: JsonMap, definition: Definition) -> dict[str, str | None]:
         """Return the parameters that a request changes, for the inputs of its action.
@@ -262,50 +294,6 @@ class Stacks:
         mask, shown = self._reader.mask(stack), definition.parameters.as_text
         return shown_parameters({one: mask.text(shown(one)) if one in new else None for one in names})
 
-    def _record_adoption(
-        self, context: Context, stack: StackRecord, before: CloudIdentity | None, now: CloudIdentity
-    ) -> None:
-        """Write the event and the audit line of a stack that adopts another cloud."""
-        reason = f"{context.user} has it adopt the cloud {now}; it had its objects in {before or 'an unrecorded one'}"
-        self._store.events.append_many([stack_event(replace(stack, status_reason=reason), self._clock.now())])
-        audit.info("cloud stack=%s by=%s before=%s now=%s", stack.id, context.user, before, now)
-
-    def _check_update(self, stack: StackRecord, definition: Definition) -> None:
-        """Raise StackValidationFailed if a type knows that its part must fail."""
-        resources = self._reader.resources_of(stack)
-        check_external(definition, resources)
-        names = may_object(definition, resources)
-        if names:
-            check_changes(definition, by_name(self._store.resources.by_name(stack.id, names)), resources)
-
-    def _check_replacements(self, after: StackRecord, prepared: Prepared) -> None:
-        """Raise StackValidationFailed if a failed resource of the tree cannot be replaced."""
-        tree = [after.id, *(nested.id for nested in self._store.stacks.descendants(after))]
-        if not self._store.resources.any_failed(tree):
-            return
-        preview = self._preview(self._reader.resources_of(after), after, prepared, False)
-        problems = tuple(
-            Problem(("resources", *path), f"resources.{'.'.join(path)}: {why}") for path, why in preview.refused()
-        )
-        if problems:
-            raise StackValidationFailed("; ".join(problem.text for problem in problems), problems=problems)
-
-    def _spare_locked(
-        self, context: Context, stack: StackRecord, after: StackRecord, definition: Definition, converges: bool
-    ) -> None:
-        """Raise StackLocked if the update or its rollback would touch a locked child."""
-        locked_children = LockedChildren(self._store, self._definitions, self._reader, stack)
-        # Convergence reads every object, so it touches every nested stack.
-        touched = locked_children.locked() if converges else locked_children.touched(after, definition)
-        template_id, environment = after.previous_template_id, after.previous_environment
-        if touched is None and not after.disable_rollback and locked_children.locked() is not None:
-            assert template_id is not None and environment is not None
-            back = replace(after, template_id=template_id, environment=environment)
-            touched = locked_children.touched(back, self._definitions.of(back))
-        if touched is not None:
-            error = locked_error(Operation.UPDATE, touched, context)
-            error.message += _changed_files(self._definitions.of(stack), definition)
-            raise error
 
     def preview_update(
         self,
@@ -323,19 +311,29 @@ class Stacks:
         self._stack_clouds.admitted(stack, request.adopt_cloud)
         prepared = self._preparation.changed(stack, request, existing)
         check_types(context, prepared.types)
-        self._check_update(stack, prepared.definition)
+        for one in self._store.features if _sends_template(request) else ():
+            one.check_definition(stack.id, prepared.definition.template.resources)
         after = _begun(stack, request, prepared, existing, self._clock.now())
-        self._check_replacements(after, prepared)
-        resources = self._reader.resources_of(stack)
-        preview = self._preview(resources, after, prepared, self._converges(request))
-        return preview_views.changes(preview, show_nested, plan)
+        planned = self._plan(stack, request, prepared)
+        planned.choose(after)
+        planned.check(after)
+        preview = planned.preview(after)
+        changes = planned.changes(preview, show_nested, plan)
+        if changes.plan is None:
+            return changes
+        shown = self._admission.shown(Asked(context, after, self._types(stack, prepared), lambda: preview))
+        details = {**shown, **prepared.shown()}
+        guard = self._admission.guard(context, stack, request.further)
+        if guard is not None:
+            details["guard"] = {**guard, "not_taken_back": preview_views.not_taken_back(changes.plan)}
+        return replace(changes, plan=replace(changes.plan, details=details, restricted=stack.restricted))
 
-    def _preview(
-        self, resources: ResourceFactory, after: StackRecord, prepared: Prepared, converges: bool
-    ) -> StackPreview:
-        """Return the preview of an update that leads to `after`."""
-        standing = resources.nested(after.id)
-        return StackPreview(prepared.definition, resources.within(after), standing, converges)
+    def _plan(self, stack: StackRecord, request: Request, prepared: Prepared) -> UpdatePlan:
+        """Return the plan of an update."""
+        definition, converges = prepared.definition, self._converges(request)
+        return UpdatePlan(
+            self._store, self._definitions, self._reader, stack, definition, request.reach, converges
+        )
 
     def _converges(self, request: Request) -> bool:
         return request.converge or self._settings.observe_on_update
@@ -349,10 +347,10 @@ class Stacks:
         """
         nested = self._preparation.validate(context, request, without_services, show_nested)
         check_types(context, nested.types)
-        described = nested.definition.describe(nested.hidden)
+        created = asked.validated(self._reader, self._preparation, context, request, self._clock.now())
+        described = {**nested.definition.describe(nested.hidden), **self._admission.validated(created)}
         within = nested.describe() if show_nested else {}
-        mask = Mask(lambda: nested.secrets)
-        return {**described, "NestedParameters": mask.json(within)} if within else described
+        return {**described, "NestedParameters": Mask(lambda: nested.secrets).json(within)} if within else described
 
     def review(self, context: Context, request: Request) -> list[Problem]:
         """Return all problems of a template with its files, warnings included."""
@@ -360,37 +358,62 @@ class Stacks:
 
     # -- delete, check, cancel ---------------------------------------------------------------------
 
-    def delete(self, context: Context, stack: StackRecord, force: bool = False) -> bool:
+    def delete(
+        self,
+        context: Context,
+        stack: StackRecord,
+        force: bool = False,
+        retain: Sequence[str] = (),
+        plan_digest: str | None = None,
+    ) -> bool:
         """Enqueue the deletion. Running actions of the stack are aborted first.
 
         Returns False for a stack that is being deleted: a repeated request is no conflict, as in Heat.
 
         The deletion also lifts a failed lock or unlock (docs/reference/lock.md). With `force` the stack is deleted in
         any case: objects that cannot be deleted within `error_wait_time` are left behind and listed in the stack's
-        reason. Raises DeletionProtected, and as `admitted`.
+        reason. Objects of the resources in `retain` stay; a later deletion has no say in that. Raises PlanChanged,
+        DeletionProtected, and as `Deletions.plan` and `admitted`.
         """
         operation = Operation.FORCE_DELETE if force else Operation.DELETE
         prechecked = self._admission.precheck(context, operation, stack, "DELETE", "", None)
-        now = self._clock.now()
+        going = asked.deletion(self._reader, context, stack, force, retain)
+        claims, now = self._admission.examine(going), self._clock.now()
         with self._admission.admitted(prechecked) as stack:
             is_going = stack.verb is Verb.DELETE and stack.status is Status.IN_PROGRESS
             live = self._store.actions.live([stack.id]) if is_going else ()
             if any(is_repeated(operation, stack, action) for action in live):
+                if context.scheduled is not None or retain:
+                    raise ActionConflict(f"Stack {stack.name} is being deleted already.")
                 return False
-            protected = against_deletion(self._store, stack)
-            if protected is not None:
-                raise DeletionProtected(f"Stack {stack.name} is not deleted: {protected.text}")
+            self._deletions.require_unprotected(stack)
+            names, retained = self._deletions.retained(stack, retain, plan_digest)
+            claims.look(going.preview, lambda _: self._deletions.plan(stack, retain).shown)
             self._store.controls.cancel_queued([stack.id], "the stack is deleted", now)
             holder = None
             for action in self._store.actions.live([stack.id]):
+                if retain:
+                    raise ActionConflict(f"{RETAINS_AT_REST.format(stack.name)} Action {action.id} runs.")
                 self._store.controls.signal(action.id, Control.ABORT, now)
                 holder = action.id
             stack = with_state(stack, Verb.DELETE, Status.IN_PROGRESS, "Stack DELETE started")
             stack = replace(stack, updated_at=now, lock=None)
             self._store.stacks.save(stack)
             self._store.events.append_many([stack_event(stack, now)])
-            self._admission.enqueue(context, stack, Verb.DELETE, ActionInputs(force=force), waits_for=holder)
+            action = self._admission.new_action(context, stack, Verb.DELETE, ActionInputs(force=force, retain=names))
+            action = replace(action, data=ActionData(retained=retained))
+            self._admission.enqueue_action(context, action, [] if holder is None else [(holder, Needs.END)])
+            claims.take(action, stack)
         return True
+
+    def preview_deletion(self, context: Context, stack: StackRecord, retain: Sequence[str]) -> ShownPlan:
+        """Return the plan of a deletion.
+
+        Raises as `Deletions.require` and `Deletions.plan`.
+        """
+        self._deletions.require(context, stack)
+        going = asked.deletion(self._reader, context, stack, False, retain)
+        return replace(self._deletions.plan(stack, retain).shown, details=self._admission.shown(going))
 
     def retry(self, context: Context, stack: StackRecord) -> None:
         """Continue a failed create or update at the point of failure.
@@ -399,27 +422,33 @@ class Stacks:
 
         Needs no template. Raises InvalidStackState if no create or update has failed, and as `admitted`.
         """
-        with self._admission.admitted(self._admission.precheck_action(context, Operation.RETRY, stack)) as stack:
+        prechecked = self._admission.precheck_action(context, Operation.RETRY, stack)
+        again = asked.retry(self._store, self._definitions, self._reader, context, stack)
+        claims = self._admission.examine(again)
+        with self._admission.admitted(prechecked) as stack:
+            claims.look(again.preview)
             # `updated_at` stays: it separates the resources that the operation has finished.
             verb, _ = stack.state_without_lock
             stack = self._admission.set_in_progress(stack, verb)
             resources = self._reader.resources_of(stack)
             last = self._store.actions.last(stack.id, verb)
-            resources.retries, resources.selection = True, None if last is None else last.inputs.heal
+            before = ActionInputs() if last is None else last.inputs
+            resources.retries, resources.selection = True, before.restricted
             check_protected(self._definitions.of(stack), resources)
-            self._admission.enqueue(context, stack, verb, ActionInputs(retry=True, heal=resources.selection))
+            inputs = ActionInputs(retry=True, heal=before.heal, selection=before.selection)
+            claims.take(self._admission.enqueue(context, stack, verb, inputs), stack)
 
     def check(self, context: Context, stack: StackRecord, timing: Timing = AT_ONCE) -> None:
-        """Enqueue a check of every resource; see `Schedule.start`."""
-        self._schedule.start(context, stack, Verb.CHECK, timing)
+        """Enqueue a check of every resource; see `ScheduledActions.start`."""
+        self._scheduled_actions.start(context, stack, Verb.CHECK, timing)
 
     def suspend(self, context: Context, stack: StackRecord, timing: Timing = AT_ONCE) -> bool:
         """Enqueue a suspend of every resource. Returns False for a SUSPEND_COMPLETE stack."""
-        return self._schedule.start(context, stack, Verb.SUSPEND, timing)
+        return self._scheduled_actions.start(context, stack, Verb.SUSPEND, timing)
 
     def resume(self, context: Context, stack: StackRecord, timing: Timing = AT_ONCE) -> bool:
         """Enqueue a resume of every resource. Returns False for a RESUME_COMPLETE stack."""
-        return self._schedule.start(context, stack, Verb.RESUME, timing)
+        return self._scheduled_actions.start(context, stack, Verb.RESUME, timing)
 
     def cancel(self, context: Context, stack: StackRecord, rollback: bool) -> None:
         """Cancel the running operation.
@@ -431,21 +460,44 @@ class Stacks:
         operation = Operation.CANCEL_UPDATE if rollback else Operation.CANCEL_WITHOUT_ROLLBACK
         control = Control.CANCEL_ROLLBACK if rollback else Control.CANCEL
         with self._admission.admitted(self._admission.precheck_action(context, operation, stack)) as stack:
-            for action in self._store.actions.live([stack.id]):
+            for action in self._store.actions.holding(self._store.actions.live([stack.id])):
                 self._store.controls.signal(action.id, control, self._clock.now())
 
 
-def _changed_files(before: Definition, after: Definition) -> str:
-    """Return a sentence that names the files an update changes; "" without any."""
-    old, new = before.template.files, after.template.files
-    names = sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
-    return f" The update changes these files: {', '.join(names)}." if names else ""
+def _adopted_protection(context: Context, request: Request, now: float) -> ProtectionRecord | None:
+    """Return the protection of an adopted stack, as its document declares it."""
+    if request.adopted is None or not request.adopted.protected:
+        return None
+    return ProtectionRecord(context.user, now, PROTECTED_BEFORE)
+
+
+def _adoption(
+    context: Context, stack: StackRecord, before: CloudIdentity | None, cloud: CloudIdentity, now: float
+) -> EventRecord:
+    """Return the event of a stack that adopts another cloud. Writes the audit line."""
+    reason = f"{context.user} has it adopt the cloud {cloud}; it had its objects in {before or 'an unrecorded one'}"
+    audit.info("cloud stack=%s by=%s before=%s now=%s", stack.id, context.user, before, cloud)
+    return stack_event(replace(stack, status_reason=reason), now)
+
+
+def _sends_template(request: Request) -> bool:
+    """Return whether a request has a template of its own."""
+    return request.template is not None or request.template_url is not None
 
 
 def _begun(stack: StackRecord, request: Request, prepared: Prepared, existing: bool, now: float) -> StackRecord:
     """Return the stack row at the start of an update."""
     after = replace(updated(stack, request, prepared, existing), updated_at=now)
     return with_state(after, Verb.UPDATE, Status.IN_PROGRESS, "Stack UPDATE started")
+
+
+def _restricted(after: StackRecord, action: ActionRecord, chosen: Chosen | None) -> StackRecord:
+    """Return the row of a stack whose update leaves something out."""
+    if chosen is None or not chosen.left_out:
+        return after
+    before = after.restricted
+    earlier = None if before is None else before.without_update
+    return replace(after, restricted=Restriction(action.created_at, action.id, chosen.left_out, earlier=earlier))
 
 
 def updated(stack: StackRecord, request: Request, prepared: Prepared, existing: bool) -> StackRecord:

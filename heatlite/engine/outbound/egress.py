@@ -20,7 +20,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from msgspec import Struct
 
-from heatlite.core.bulkhead import check_may_wait
+from heatlite.core.runtime.bulkhead import check_may_wait
 
 _STANDS_FOR_IPV4: Final = tuple(map(ipaddress.IPv6Network, ("::ffff:0:0/96", "64:ff9b::/96")))
 """IPv4-mapped (RFC 4291) and NAT64 addresses (RFC 6052): the last 32 bits are an IPv4 address."""

@@ -12,7 +12,7 @@ from msgspec import Struct
 from heatlite.core.config import BadSetting, Settings
 from heatlite.core.errors import EntityNotFound
 from heatlite.core.json import Json, dump, parse
-from heatlite.core.masking import origin
+from heatlite.core.redaction.masking import origin
 from heatlite.engine.outbound.egress import connection, exchange, failure, path_of, remaining, resolve
 from heatlite.engine.outbound.self_auth import SelfAuth
 from heatlite.plugin.ports import RegionUnavailable

@@ -8,9 +8,9 @@ from urllib.parse import urljoin, urlsplit
 
 from msgspec import Struct, field
 
-from heatlite.core.bulkhead import Bulkhead
 from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded, Unavailable
-from heatlite.core.masking import origin
+from heatlite.core.redaction.masking import origin
+from heatlite.core.runtime.bulkhead import Bulkhead
 from heatlite.engine.outbound.egress import (
     EgressHosts,
     Refused,

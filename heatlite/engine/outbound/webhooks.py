@@ -19,9 +19,9 @@ from msgspec.structs import replace
 from heatlite.core.clock import Clock, to_text
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import Json, JsonMap, dump
-from heatlite.core.logs import logged
-from heatlite.core.masking import origin
-from heatlite.core.timer import Timer
+from heatlite.core.redaction.masking import origin
+from heatlite.core.runtime.logs import logged
+from heatlite.core.runtime.timer import Timer
 from heatlite.engine.outbound.egress import EgressHosts, Refused, Unknown, connection, deadline, path_of
 from heatlite.engine.state.hooks import PRE_DELETE, lifecycle_token, reached_text
 from heatlite.engine.state.unit_of_work import stack_event

@@ -105,7 +105,8 @@ def planned_child(
     assert isinstance(resource, StackResource)
     with type_code():
         goal = resource.goal()
-    view = None if before is None or resources.selection is None else resources.nested(before.id)
+    is_repair = resources.selection is not None and resources.selection.is_repair
+    view = resources.nested(before.id) if before is not None and is_repair else None
     if view is not None and not follows(row, wanted):
         goal = replace(goal, template=view.template)
     deepest = resources.types.installation.max_nested_stack_depth

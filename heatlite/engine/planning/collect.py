@@ -10,13 +10,13 @@ from functools import partial
 from msgspec.structs import replace
 
 from heatlite.core.errors import HeatliteError, StackValidationFailed
-from heatlite.core.json import JsonMap, as_map, canonical
+from heatlite.core.json import JsonMap, as_map, canonical, same
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.decide import choose, is_refused
 from heatlite.engine.planning.facts import (
     Choice,
+    HolderFacts,
     Involvement,
-    MemberFacts,
     NestedFacts,
     Questions,
     Relations,
@@ -27,17 +27,18 @@ from heatlite.engine.planning.plan import IN_PLACE, NEW_OBJECT, Decision, Outcom
 from heatlite.engine.planning.planner import by_name, keeps_object, ordered, plan_converge
 from heatlite.engine.planning.visible_inputs import visible_inputs
 from heatlite.engine.state.protected import Protected
+from heatlite.engine.types.differences import ignored_parts, with_live, with_stored
 from heatlite.engine.types.observation import observe
 from heatlite.engine.types.resource_factory import NestedView, ResourceFactory, Values, inherited
 from heatlite.engine.types.type_calls import type_code
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.ports import Change
 from heatlite.plugin.resource import ResourceType
-from heatlite.plugin.schema import same
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.definitions.definitions import ResourceDefinition
 from heatlite.template.document import Definition
 from heatlite.template.expression import UNKNOWN, Bounded, Scope, has_unknown
+from heatlite.template.ignored import IGNORE_DRIFT, ignored
 
 
 class PlannedValues(Values):
@@ -86,10 +87,13 @@ def converge(definition: Definition, rows: Iterable[ResourceRecord], values: Pla
     choices: dict[str, Choice | None] = {}
     for name in ordered(definition.resources):
         existing = named.get(name)
-        if existing is None and selection is not None and not selection.compares:
-            continue  # A repair makes nothing that was never made.
+        if existing is None and selection is not None and selection.omits(name):
+            continue
         if existing is None:
             choice = None
+        elif selection is not None and selection.leaves(name):
+            # Not evaluated: it may need what is left out, too.
+            choice = Choice(Decision(Outcome.KEEP, existing[-1], Reason.OUTSIDE))
         else:
             try:
                 choice = choose_row(definition, name, existing, values)
@@ -140,6 +144,7 @@ def evaluate(definition: Definition, name: str, resources: ResourceFactory, valu
     if wanted.update_policy:
         policy = dict(_section("update_policy", budget.resolved(wanted.update_policy)))
         replacement = replacement.refined(policy.pop("replacement", None))
+        policy.pop(IGNORE_DRIFT, None)
     external_id, size = wanted.external_id, budget.size
     return Wanted(kind, properties, metadata, policy, replacement, definition, external_id, size, restored)
 
@@ -186,7 +191,28 @@ def collect(
     asked = _Asked(row, wanted, resources)
     # What a refused deletion has changed before it was refused is changed back.
     observed = observe(resources.make(row)) if is_refused(row) else resources.observed(row)
+    if observed is not row.properties and isinstance(observed, dict):
+        schema = resources.type_of(row).schema
+        parts = ignored_parts(schema, row.properties, observed, ignored(wanted.definition, row.name))
+        observed = with_stored(row.properties, observed, parts)
     return RowFacts(row, wanted, resources.type_of(row), chosen, observed, is_done, asked)
+
+
+def keeping_ignored(
+    row: ResourceRecord, wanted: Wanted, resources: ResourceFactory, before: JsonMap
+) -> tuple[JsonMap, JsonMap]:
+    """Return the properties of an observed object before and after an update.
+
+    Both have the live values of ignored differences: a handler may write a property as a whole. `before` has the stored
+    ones.
+    """
+    live = resources.observed(row)
+    if not isinstance(live, dict):
+        return before, wanted.properties
+    schema = resources.type_of(row).schema
+    parts = ignored_parts(schema, row.properties, live, ignored(wanted.definition, row.name))
+    start, goal = (with_live(row.properties, live, parts, one) for one in (before, wanted.properties))
+    return start, goal
 
 
 class _Asked(Questions):
@@ -250,13 +276,17 @@ class _Asked(Questions):
 
 
 def _restricted(facts: RowFacts, values: Values) -> RowFacts:
-    """Add the resource's part in an update that repairs selected resources only."""
+    """Add the resource's part in a restricted update."""
     selection, row = values.resources.selection, facts.row
     if selection is None:
         return facts
     step = selection.step(row.name)
     if step is not None:
-        return replace(facts, involvement=Involvement.SELECTED, step=step)
+        return replace(facts, involvement=Involvement.SELECTED, step=step, asked=selection.cause)
+    if not selection.is_repair and not selection.leads_to(row.name):
+        return facts
+    if selection.reverts(row.name):
+        return replace(facts, involvement=Involvement.REVERTED)
     if selection.leads_to(row.name):
         return replace(facts, involvement=Involvement.LEADS)
     used = facts.wanted.definition.resources[row.name].requires
@@ -332,6 +362,6 @@ def _takes(resources: ResourceFactory, row: ResourceRecord, used: ResourceRecord
         return resources.make(row).takes(resources.make(used))
 
 
-def _members(resources: ResourceFactory, row: ResourceRecord) -> Iterator[MemberFacts]:
+def _members(resources: ResourceFactory, row: ResourceRecord) -> Iterator[HolderFacts]:
     for member in resources.members(row):
-        yield MemberFacts(member.name, member.blocks - member.joins, member.facts.properties)
+        yield HolderFacts(member.name, member.blocks - member.joins, member.facts.properties)

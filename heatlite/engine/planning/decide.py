@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from heatlite.core.actions.repairs import RepairStep
 from heatlite.core.errors import HeatliteError, ResourceActionRestricted
 from heatlite.core.json import JsonMap, as_map
-from heatlite.core.repairs import RepairStep
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.facts import Involvement, RowFacts, Wanted
 from heatlite.engine.planning.plan import Decision, Outcome, Reason
@@ -139,12 +139,12 @@ def _decide_external(row: ResourceRecord, wanted: Wanted) -> Decision:
 
 
 def _decide_selected(facts: RowFacts) -> Decision:
-    """Decide about a resource that is to be repaired, whatever its state."""
+    """Decide about a resource that is to be repaired or replaced, whatever its state."""
     row = facts.row
     if row.verb is Verb.CREATE and row.status is Status.IN_PROGRESS:
         return Decision(Outcome.CONTINUE, row, Reason.CREATE_INTERRUPTED)
     unhealthy = row.verb is Verb.CHECK and row.status is Status.FAILED
-    cause = f"unhealthy: {row.status_reason}" if unhealthy else "its repair was asked for"
+    cause = f"unhealthy: {row.status_reason}" if unhealthy else facts.asked
     if facts.step is RepairStep.REBOOT and facts.wanted.kind.has("reboot"):
         return Decision(Outcome.REBOOT, row, Reason.SELECTED, f"rebooted: {cause}")
     return Decision(Outcome.REPLACE, row, Reason.SELECTED, cause)
@@ -218,17 +218,18 @@ def _decide_change(facts: RowFacts) -> Decision:
         start = _with_tried(facts, before)
         changed = kind.schema.diff(start, wanted.properties)
     # The object may be as wanted already while the row is not.
-    stale = before is not row.properties and bool(kind.schema.diff(row.properties, wanted.properties))
+    is_observed = before is not row.properties
+    stale = is_observed and bool(kind.schema.diff(row.properties, wanted.properties))
     if row.verb is Verb.DELETE:
         cause = "its deletion was refused, so it is taken back"
         return Decision(Outcome.UPDATE, row, Reason.TAKEN_BACK, cause, changed, start)
     interrupted = row.verb is Verb.UPDATE and row.status is Status.IN_PROGRESS
     if changed or stale or interrupted or row.metadata != wanted.metadata:
-        cause = "the definition changed"
-        return Decision(Outcome.UPDATE, row, Reason.DEFINITION_CHANGED, cause, changed, start)
+        cause = "its object differs" if facts.involvement is Involvement.REVERTED else "the definition changed"
+        return Decision(Outcome.UPDATE, row, Reason.DEFINITION_CHANGED, cause, changed, start, is_observed)
     if kind.always_updated or wanted.properties.get(kind.always_updated_if) is True:
         cause = "every update updates it"
-        return Decision(Outcome.UPDATE, row, Reason.EVERY_UPDATE_UPDATES, cause, changed, start)
+        return Decision(Outcome.UPDATE, row, Reason.EVERY_UPDATE_UPDATES, cause, changed, start, is_observed)
     return Decision(Outcome.KEEP, row, Reason.UNCHANGED)
 
 

@@ -6,7 +6,7 @@ Evaluates no value and asks no cloud.
 from collections.abc import Iterable, Mapping
 
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.masking import MASK, Mask
+from heatlite.core.redaction.masking import MASK, Mask
 from heatlite.template.document import Definition
 
 MAX_NAMES = 50

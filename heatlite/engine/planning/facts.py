@@ -8,8 +8,8 @@ from enum import Enum, auto
 
 from msgspec import Struct
 
+from heatlite.core.actions.repairs import RepairStep
 from heatlite.core.json import JsonMap
-from heatlite.core.repairs import RepairStep
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.plan import Decision
 from heatlite.engine.state.protected import Protected
@@ -43,11 +43,13 @@ class Wanted(Struct, frozen=True):
 
 
 class Involvement(Enum):
-    """The part of a resource in an update that repairs selected resources only."""
+    """The part of a resource in a restricted update."""
 
     WHOLE = auto()
-    """The update is not restricted."""
+    """The update is not restricted, or no repair."""
     SELECTED = auto()
+    REVERTED = auto()
+    """It is changed in place, as far as its observed object differs."""
     LEADS = auto()
     """Something in its nested stack is selected."""
     FOLLOWS = auto()
@@ -132,6 +134,8 @@ class RowFacts(Struct, frozen=True):
     involvement: Involvement = Involvement.WHOLE
     step: RepairStep | None = None
     """Of a selected resource."""
+    asked: str = ""
+    """Of a selected resource: the cause of the step."""
 
 
 class Choice(Struct, frozen=True):
@@ -144,7 +148,7 @@ class Choice(Struct, frozen=True):
     wanted: Wanted | None = None
 
 
-class MemberFacts(Struct, frozen=True):
+class HolderFacts(Struct, frozen=True):
     """A nested resource that may keep another object from being deleted."""
 
     name: str
@@ -162,7 +166,7 @@ class Relations(Struct, frozen=True):
     """Return `Resource.joins` of the row's type."""
     takes: Callable[[ResourceRecord, ResourceRecord], bool] = lambda _row, _used: False
     """Return True if the second object is deleted together with the first (`Resource.takes`)."""
-    members: Callable[[ResourceRecord], Iterable[MemberFacts]] = lambda _: ()
+    members: Callable[[ResourceRecord], Iterable[HolderFacts]] = lambda _: ()
     """Return the resources of the row's nested stack, at any depth, without locked stacks."""
     lasts: Callable[[str], bool] = lambda _mapped_type: False
     """Return True if another object of the type may have the same reference (`Resource.lasting_reference`)."""

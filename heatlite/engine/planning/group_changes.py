@@ -15,6 +15,8 @@ from heatlite.engine.state.group_requests import (
     Criteria,
     DeleteMembers,
     FollowTemplate,
+    Leave,
+    NewLimits,
     Resize,
     ScaleIn,
     ScaleOut,
@@ -58,15 +60,15 @@ class MembersChange(Struct, frozen=True):
     joining: int = 0
 
 
-def change_members(request: SizeRequest, group: GroupFacts, random: Random) -> MembersChange:
+def change_members(request: SizeRequest | Leave, group: GroupFacts, random: Random) -> MembersChange:
     """Return the change that a request asks for.
 
     Raises InvalidValue for limits and for members that are not there.
     """
-    if isinstance(request, DeleteMembers):
+    if isinstance(request, DeleteMembers | Leave):
         leaving = named(request.members, group)
         if request.reduce:
-            _within(len(group.members) - len(leaving), group, strict=True)
+            within_limits(len(group.members) - len(leaving), group, strict=True)
         return MembersChange(leaving, 0 if request.reduce else len(leaving))
     difference = _size(request, group) - len(group.members)
     if difference >= 0:
@@ -118,26 +120,28 @@ def ordered(members: Sequence[MemberFacts], criteria: Criteria, random: Random) 
     return sorted(members, key=order)
 
 
-def _size(request: Resize | FollowTemplate | ScaleOut | ScaleIn, group: GroupFacts) -> int:
+def _size(request: Resize | NewLimits | FollowTemplate | ScaleOut | ScaleIn, group: GroupFacts) -> int:
     present = len(group.members)
     match request:
         case FollowTemplate():
             return within(present if group.asked is None else group.asked, group.low, group.high)
+        case NewLimits():
+            return within(present, group.low, group.high)
         case Resize():
             size = adjusted(present, request.number, KINDS[request.adjustment_type], request.min_step)
         case ScaleOut():
             size = present + request.count
         case ScaleIn():
             size = present - request.count
-    return _within(size, group, request.strict)
+    return within_limits(size, group, request.strict)
 
 
-def _within(size: int, group: GroupFacts, strict: bool) -> int:
+def within_limits(size: int, group: GroupFacts, strict: bool) -> int:
     """Return the size within the limits. Raises InvalidValue beyond them if `strict`."""
     cut = within(size, group.low, group.high)
     if strict and cut != size:
         raise InvalidValue(
-            f"Group {group.name} would have {size} members, but its limits are {group.low} and {group.high}. They are"
-            " the template's: change them there, or send strict: false (heatlite: --best-effort)."
+            f"Group {group.name} would have {size} members, but its limits are {group.low} and {group.high}. Change"
+            " them in the template or by min_size and max_size, or send strict: false (heatlite: --best-effort)."
         )
     return cut

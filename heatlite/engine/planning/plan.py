@@ -1,6 +1,6 @@
 """Plans as plain data: steps, their dependencies, and the reasons of decisions."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum, StrEnum, auto
 
 from msgspec import Struct
@@ -31,6 +31,8 @@ class Outcome(StrEnum):
     PROTECT = "protect"
     """Refuses the operation, or fails the step: a protected object would be removed. The object stays."""
     DELETE = "delete"
+    CLEAN_UP = "clean_up"
+    """Deletes the old objects in a nested stack that an update has left."""
     CHECK = "check"
     SNAPSHOT = "snapshot"
     SUSPEND = "suspend"
@@ -145,6 +147,8 @@ class Decision(Struct, frozen=True):
     """Properties that differ; an unknown value differs."""
     before: JsonMap = {}
     """Of an update: the properties that it starts from."""
+    is_observed: bool = False
+    """True if these were read from the object."""
     deletes_first: bool = False
     """Of a replacement: the old object is deleted before the new one is made."""
 
@@ -191,3 +195,17 @@ def waiting(steps: Iterable[Step]) -> tuple[dict[str, int], dict[str, list[str]]
         for key in step.requires:
             dependents.setdefault(key, []).append(step.key)
     return open_count, dependents
+
+
+def in_order(steps: Iterable[Step]) -> Iterator[Step]:
+    """Yield steps after those that they require."""
+    by_key = {step.key: step for step in steps}
+    open_count, dependents = waiting(by_key.values())
+    ready = [key for key, count in open_count.items() if count == 0]
+    while ready:
+        key = ready.pop(0)
+        yield by_key[key]
+        for follower in dependents.get(key, ()):
+            open_count[follower] -= 1
+            if open_count[follower] == 0:
+                ready.append(follower)

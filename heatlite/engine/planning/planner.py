@@ -3,11 +3,11 @@
 Pure: nothing is read, called or written.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from heatlite.core.repairs import Selection
+from heatlite.core.actions.repairs import Selection
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.facts import Choice, Relations, Wanted
 from heatlite.engine.planning.plan import NEW_OBJECT, Decision, Outcome, Plan, Reason, Step, waiting
@@ -47,8 +47,10 @@ def plan_converge(
         if decision.reason is Reason.OUTSIDE or not requires and _is_settled(decision, definition, wanted, chosen):
             kept[name] = row
         else:
-            cause, first = decision.cause, decision.deletes_first
-            steps[name] = Step(name, name, decision.outcome, requires, row, cause, first)
+            blocked = _blocked_by(wanted, decision, choices, definition)
+            more = f", and it blocks the deletion of {', '.join(blocked)}" if blocked else ""
+            cause = decision.cause + more
+            steps[name] = Step(name, name, decision.outcome, requires, row, cause, decision.deletes_first)
     keeping = {name for name, one in choices.items() if one and one.wanted and one.wanted.replacement.name == KEEP}
     certain = _certain_replacements(definition, choices, relations)
     steps, refused = order_replacements(steps, certain, rows, kept.values(), keeping, relations)
@@ -58,6 +60,29 @@ def plan_converge(
 def keeps_object(decision: Decision) -> bool:
     """Return True if the chosen row keeps its object."""
     return decision.outcome not in NEW_OBJECT
+
+
+def _blocked_by(
+    user: ResourceDefinition, decision: Decision, choices: Mapping[str, Choice | None], definition: Definition
+) -> list[str]:
+    """Return the replaced resources whose old objects a joined one keeps in use.
+
+    It stays with the old object where that is deleted last, and no property of it names the new one.
+    """
+    if decision.reason is not Reason.JOINED_REPLACED or decision.changed:
+        return []
+
+    mine = choices[user.name]
+    joins: frozenset[str] = frozenset() if mine is None or mine.wanted is None else mine.wanted.kind.joins
+
+    def keeps(name: str) -> bool:
+        other = choices.get(name)
+        if other is None or other.wanted is None or definition.resources[name].mapped_type not in joins:
+            return False
+        is_last = other.decision.outcome is Outcome.REPLACE and not other.decision.deletes_first
+        return is_last and other.wanted.kind.keeps_joined
+
+    return sorted(filter(keeps, user.requires))
 
 
 def _is_settled(
@@ -176,14 +201,30 @@ def removable(
 ) -> list[ResourceRecord]:
     """Return the rows that the clean-up may delete.
 
-    After a restricted update these are the rows of replaced resources only. An earlier attempt may have replaced them:
-    such a row was created in the same `phase`.
+    After a repair these are the rows of replaced resources only. An earlier attempt may have replaced them: such a row
+    was created in the same `phase`. An update of the definition keeps what it leaves out, and what that uses.
     """
     if selection is None or selection.compares:
         return [*rows]
+    if not selection.is_repair:
+        held = _held_outside([*rows], selection)
+        return [row for row in rows if row.id not in held]
     names = {step.name for step in plan.steps.values() if step.outcome is Outcome.REPLACE}
     names |= {name for name, row in chosen.items() if row.verb is Verb.CREATE and row.moved_in == phase}
     return [row for row in rows if row.name in names or selection.step(row.name) is not None]
+
+
+def _held_outside(rows: Sequence[ResourceRecord], selection: Selection) -> set[str]:
+    """Return the ids of the rows that an update leaves out, with those they use."""
+    known = {row.id: row for row in rows}
+    todo = [row.id for row in rows if selection.leaves(row.name)]
+    held = set[str]()
+    while todo:
+        key = todo.pop()
+        if key in known and key not in held:
+            held.add(key)
+            todo += known[key].uses
+    return held
 
 
 def plan_check(rows: Iterable[ResourceRecord]) -> Plan:
@@ -240,6 +281,11 @@ def plan_nested(rows: Iterable[ResourceRecord], outcome: Outcome) -> Plan:
     """
     todo = [row for row in rows if row.verb not in (Verb.INIT, Verb.DELETE) and not row.is_locked]
     return Plan(_forward(todo, outcome), {}, goes_on=True)
+
+
+def plan_cleaning(rows: Iterable[ResourceRecord], unclean: Collection[str]) -> Plan:
+    """Delete the old objects in the nested stacks of some rows, dependents first."""
+    return Plan(_reverse([row for row in rows if row.id in unclean], Outcome.CLEAN_UP), {})
 
 
 def _forward(rows: Sequence[ResourceRecord], outcome: Outcome) -> dict[str, Step]:

@@ -6,6 +6,7 @@ Specified in docs/reference/lock.md.
 
 from msgspec.structs import replace
 
+from heatlite.core.actions.repairs import Selection
 from heatlite.core.errors import HeatliteError
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.child_definition import planned_child
@@ -45,10 +46,12 @@ class LockedChildren:
             return self._locked.get(row.physical_id)
         return next(iter(self._locked.values()), None)
 
-    def touched(self, after: StackRecord, definition: Definition) -> StackRecord | None:
+    def touched(
+        self, after: StackRecord, definition: Definition, selection: Selection | None = None
+    ) -> StackRecord | None:
         """Return a locked stack that an update to `definition` would touch.
 
-        `after` is the stack as it becomes.
+        `after` is the stack as it becomes. `selection` is that of an update that leaves something out.
 
         A stack that depends on unknown values counts as touched.
         """
@@ -56,10 +59,11 @@ class LockedChildren:
         if not any(map(self.locked, rows)):
             return None
         values = PlannedValues(self._reader.resources_of(after))
+        values.resources.selection = selection
         plan = converge(definition, rows, values)
         for row in rows:
             locked = self.locked(row)
-            if locked is None:
+            if locked is None or selection is not None and selection.leaves(row.name):
                 continue
             nested = self._below[row.physical_id or ""]
             if nested.lock is not None:
@@ -69,7 +73,8 @@ class LockedChildren:
                     becomes = self._planned(definition, plan, values, row, nested)
                 except HeatliteError:
                     becomes = None
-                found = locked if becomes is None else self.touched(*becomes)
+                within = None if selection is None else selection.below(row.name)
+                found = locked if becomes is None else self.touched(*becomes, within)
             if found is not None:
                 return found
         return None

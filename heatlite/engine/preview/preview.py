@@ -4,20 +4,21 @@ Values that only the operation brings are UNKNOWN. The walk plans and decides wi
 that of the preview (docs/decisions/0007-plans.md).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
 from msgspec import Struct
 
+from heatlite.core.actions.repairs import Selection
 from heatlite.core.errors import DeletionProtected, HeatliteError, RequestLimitExceeded, TemplateOutputError
 from heatlite.core.json import JsonMap
-from heatlite.core.masking import Mask
+from heatlite.core.redaction.masking import Mask
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.child_definition import check_immutable, follows, planned_child
 from heatlite.engine.planning.collect import PlannedValues, converge, evaluate
 from heatlite.engine.planning.decide import is_retained
 from heatlite.engine.planning.facts import Wanted
-from heatlite.engine.planning.plan import Outcome, Step, waiting
+from heatlite.engine.planning.plan import Outcome, Step, in_order
 from heatlite.engine.planning.planner import ordered, plan_cleanup, removable, unremovable
 from heatlite.engine.preview.redaction import CurrentLevel, Level, Redaction, secrets
 from heatlite.engine.types.resource_factory import NestedView, ResourceFactory, bounded
@@ -153,7 +154,7 @@ class StackPreview:
         stack, path = self.resources.stack, (*self._path, name)
         step = self.step(name)
         if step is None:
-            return PreviewItem(stack, path, Outcome.KEEP, self._plan.kept[name], self)
+            return PreviewItem(stack, path, Outcome.KEEP, self._plan.kept.get(name) or self.row(name), self)
         outcome, cause, row = _SHOWN_AS.get(step.outcome, step.outcome), step.cause, step.row
         if name in self.replaced_rows:
             outcome, cause, row = Outcome.REPLACE, "its stack is replaced", self.replaced_rows[name]
@@ -189,18 +190,9 @@ class StackPreview:
         selection, chosen = self.resources.selection, self.values.rows
         rows = removable(replaced or self._rows, selection, self._plan, chosen, self.resources.phase)
         steps = plan_cleanup(rows, kept).steps
-        open_count, dependents = waiting(steps.values())
-        ready = [key for key, count in open_count.items() if count == 0]
-        while ready:
-            key = ready.pop(0)
-            row = steps[key].row
-            assert row is not None
-            after = tuple(sorted({steps[need].name for need in steps[key].requires}))
-            yield self._deletion(row, after)
-            for follower in dependents.get(key, ()):
-                open_count[follower] -= 1
-                if open_count[follower] == 0:
-                    ready.append(follower)
+        for step in in_order(steps.values()):
+            assert step.row is not None
+            yield self._deletion(step.row, tuple(sorted({steps[need].name for need in step.requires})))
 
     def _deletion(self, row: ResourceRecord, after: tuple[str, ...]) -> PreviewItem:
         leftover = row.name in self.definition.resources
@@ -230,7 +222,7 @@ class StackPreview:
 
     def _nested(self, name: str) -> "StackPreview | None":
         stays = self.values.rows.get(name)
-        if stays is not None and name not in self.values.to_change:
+        if name not in (self._plan.steps if stays is None else self.values.to_change):
             return None
         wanted = self.wanted(name)
         if not issubclass(wanted.kind, StackResource):
@@ -248,10 +240,16 @@ class StackPreview:
         stack, definition = planned_child(self.definition, self.resources, row, wanted, before)
         if view is not None and before is not None:
             check_immutable(view.definition, definition)
-        within, selection = self.resources.within(stack), self.resources.selection
-        if selection is not None and before is not None:
-            within.selection = selection.below(name, follows(row, wanted))
+        within = self.resources.within(stack)
+        within.selection = self._below(name, before is not None, lambda: follows(row, wanted))
         return StackPreview(definition, within, view, self._observes, self, name, replaces=before is None)
+
+    def _below(self, name: str, stands: bool, compares: Callable[[], bool]) -> Selection | None:
+        """Return the selection in a nested stack. A repair has one in those that stand."""
+        selection = self.resources.selection
+        if selection is None or selection.is_repair and not stands:
+            return None
+        return selection.below(name, stands and compares())
 
     @property
     def outputs(self) -> Sequence[str]:
@@ -273,6 +271,15 @@ class StackPreview:
             return bounded(self.values).resolved(found.value) if found.condition else None
         except HeatliteError as error:
             raise TemplateOutputError(resource=self._name, attribute=name, reason=error.message) from error
+
+    @property
+    def is_deleted_first(self) -> bool:
+        """True if the stack takes the place of another one that is deleted before."""
+        if self._parent is None:
+            return False
+        step = self._parent.step(self._name)
+        is_first = bool(self.replaced_rows) and step is not None and step.deletes_first
+        return is_first or self._parent.is_deleted_first
 
     def is_unchanged(self, name: str) -> bool:
         """Return True if a resource stays as it is, with everything in it."""

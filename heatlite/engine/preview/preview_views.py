@@ -4,24 +4,37 @@ Secrets are redacted.
 """
 
 import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 
-from msgspec import to_builtins
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
+from heatlite.core.actions.repairs import Part, Selection
 from heatlite.core.errors import HeatliteError
 from heatlite.core.json import Json, JsonMap, as_map, canonical
-from heatlite.core.masking import MASK
+from heatlite.core.redaction.masking import MASK
+from heatlite.core.status import Verb
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import Outcome
 from heatlite.engine.planning.planner import ordered
 from heatlite.engine.preview.preview import PreviewItem, StackPreview
 from heatlite.engine.preview.redaction import Redaction, shown
-from heatlite.engine.state.requests import Changes, Difference, PlannedResource, PreviewResource, PreviewTree, ShownPlan
+from heatlite.engine.state.requests import (
+    ChangedResource,
+    Changes,
+    Difference,
+    PlannedResource,
+    PreviewResource,
+    PreviewTree,
+    ShownPlan,
+)
 from heatlite.engine.state.values import without_unknown
+from heatlite.engine.types.differences import ignored_parts, with_stored
 from heatlite.engine.types.resource_factory import bounded
 from heatlite.plugin.nested import StackResource
 from heatlite.store.records import ResourceRecord
 from heatlite.template.expression import fields, has_unknown, requires
+from heatlite.template.ignored import ignored
 from heatlite.template.replacement import CREATE_FIRST, DELETE_FIRST, REBUILD
 
 _SHOWN_AS = {Outcome.PROTECT: Outcome.REFUSE}
@@ -36,14 +49,51 @@ _LISTS = {
 """Heat's lists by outcome; all other outcomes belong to `updated`."""
 
 
-def changes(preview: StackPreview, nested: bool = False, plan: bool = False) -> Changes:
-    """Return Heat's five lists, with `nested` of the whole tree; the plan if asked."""
+class Chosen(Struct, frozen=True):
+    """The part of a plan that an update does."""
+
+    selection: Selection
+    parts: Mapping[str, Part]
+    """By path."""
+    causes: Mapping[str, str]
+    """By path, why a plan lists a resource that is left out although it would change."""
+    left_out: tuple[str, ...]
+    """The outermost paths of these, as long as the update has them outside."""
+    entries: Mapping[str, PreviewItem]
+    """By path, the same resources in the plan of the whole update."""
+
+    def items(self, preview: StackPreview, nested: bool) -> Iterator[PreviewItem]:
+        """Yield the items of the update, and those of deletions that are left out."""
+        seen = set[str]()
+        for item in preview.items(nested):
+            seen.add("/".join(item.path))
+            yield item
+        for path in self.left_out:
+            gone = self.entries.get(path)
+            if gone is not None and path not in seen and (nested or len(gone.path) == 1):
+                yield replace(gone, outcome=Outcome.KEEP, level=None, after=())
+
+    def shown(self, entry: PlannedResource) -> PlannedResource:
+        """Return the entry of a plan with its part."""
+        path = "/".join(entry.path)
+        if path not in self.parts:
+            return entry
+        return replace(entry, selection=self.parts[path], cause=self.causes.get(path, entry.cause))
+
+
+def changes(
+    preview: StackPreview, nested: bool = False, plan: bool = False, chosen: Chosen | None = None
+) -> Changes:
+    """Return Heat's five lists, with `nested` of the whole tree; the plan if asked.
+
+    `chosen` is what a restricted update touches.
+    """
     found: dict[str, list[PreviewResource]] = {}
-    for item in preview.items(nested):
+    for item in preview.items(nested) if chosen is None else chosen.items(preview, nested):
         if not item.is_leftover:
             found.setdefault(_LISTS.get(item.outcome, "updated"), []).append(_resource(item))
     lists = {kind: tuple(found.get(kind, ())) for kind in (*_LISTS.values(), "updated")}
-    return Changes(**lists, plan=shown_plan(preview) if plan else None)
+    return Changes(**lists, plan=shown_plan(preview, chosen) if plan else None)
 
 
 def tree(preview: StackPreview) -> tuple[PreviewTree, ...]:
@@ -59,15 +109,88 @@ def _branch(preview: StackPreview, name: str) -> PreviewTree:
     return _resource(preview.item(name)) if child is None else tree(child)
 
 
-def shown_plan(preview: StackPreview) -> ShownPlan:
+def not_taken_back(plan: ShownPlan) -> list[Json]:
+    """Return the paths of what changes at once.
+
+    A rollback does not take it back, but makes it again.
+    """
+    return ["/".join(one.path) for one in plan.resources if _changes_at_once(one)]
+
+
+def _changes_at_once(planned: PlannedResource) -> bool:
+    if planned.action == "replace":
+        return planned.order in (DELETE_FIRST, REBUILD)
+    return planned.action == "update" and bool(planned.differences or planned.metadata_differs)
+
+
+def shown_plan(preview: StackPreview, chosen: Chosen | None = None) -> ShownPlan:
     """Return the plan of the whole tree and its digest.
 
     The digest is the SHA-256 of everything shown but health.
     """
-    resources = tuple(_planned(item) for item in preview.items(nested=True))
+    if chosen is None:
+        resources = tuple(planned(item) for item in preview.items(nested=True))
+    else:
+        resources = tuple(chosen.shown(planned(item)) for item in chosen.items(preview, nested=True))
     done = [replace(item, health=None) for item in resources]
     digest = hashlib.sha256(canonical(to_builtins(done)).encode()).hexdigest()
     return ShownPlan(resources, digest)
+
+
+def changed_resources(preview: StackPreview) -> Iterator[ChangedResource | None]:
+    """Yield each resource of a tree that changes, with all of its properties.
+
+    None stands for one that stays as it is.
+    """
+    for item in preview.items(nested=True):
+        if item.outcome is Outcome.KEEP:
+            yield None
+        elif item.level is None:
+            row, old = item.row, _old_of_removed(preview, item)
+            action = _SHOWN_AS.get(item.outcome, item.outcome).value
+            yield ChangedResource(item.path, action, row, row.type, row.mapped_type, (), {}, old, ())
+        elif item.outcome is Outcome.CREATE:
+            yield _changed(item, item.level, item.outcome.value, None)
+        else:
+            plan = planned(item)
+            changed = tuple(one.name for one in plan.differences)
+            is_kept = plan.action == Outcome.KEEP.value
+            yield None if is_kept else _changed(item, item.level, plan.action, changed)
+
+
+def detailed_plan(
+    resources: Sequence[PlannedResource], details: JsonMap, later: Sequence[PlannedResource] = ()
+) -> ShownPlan:
+    """Return a plan with further keys, such as the edits of a definition.
+
+    `later` are changes of the result by the next update. The digest covers all of it.
+    """
+    done, left = ([to_builtins(replace(item, health=None)) for item in part] for part in (resources, later))
+    digest = hashlib.sha256(canonical([done, details, left]).encode()).hexdigest()
+    return ShownPlan(tuple(resources), digest, details, tuple(later))
+
+
+def plan_entry(
+    path: tuple[str, ...],
+    row: ResourceRecord,
+    action: str,
+    cause: str = "",
+    differences: tuple[Difference, ...] = (),
+) -> PlannedResource:
+    """Return the entry of a resource in the plan of an operation that plans no steps."""
+    return PlannedResource(
+        path=path,
+        type=row.type,
+        physical_id=row.physical_id,
+        action=action,
+        cause=cause,
+        order=None,
+        after=(),
+        differences=differences,
+        metadata_differs=False,
+        is_protected=row.protection is not None,
+        health=row.health,
+    )
 
 
 # -- items of Heat's lists ---------------------------------------------------------------------------
@@ -115,7 +238,8 @@ def _section(level: StackPreview, section: object) -> JsonMap:
 # -- items of a plan ---------------------------------------------------------------------------------
 
 
-def _planned(item: PreviewItem) -> PlannedResource:
+def planned(item: PreviewItem) -> PlannedResource:
+    """Return the entry of an item in a plan, with secrets masked."""
     if item.level is not None:
         return _planned_change(item, item.level)
     row = item.row
@@ -157,6 +281,8 @@ def _planned_change(item: PreviewItem, level: StackPreview) -> PlannedResource:
             metadata_differs = outcome is not Outcome.CREATE and row.metadata != wanted.metadata
             if outcome is Outcome.REPLACE and not level.replaced_rows:
                 order = _order(level, name)
+            if not differences and not metadata_differs:
+                outcome = _without_differences(outcome, row)
     if differences:
         mask = level.secret_mask(name)
         differences = tuple(replace(one, old=mask.json(one.old), new=mask.json(one.new)) for one in differences)
@@ -173,6 +299,45 @@ def _planned_change(item: PreviewItem, level: StackPreview) -> PlannedResource:
         is_protected=row.protection is not None,
         health=row.health,
     )
+
+
+def _without_differences(outcome: Outcome, row: ResourceRecord) -> Outcome:
+    """Return the outcome to show of an object that is as wanted: it may be taken back."""
+    return Outcome.KEEP if outcome is Outcome.UPDATE and row.verb is Verb.DELETE else outcome
+
+
+def _old_of_removed(preview: StackPreview, item: PreviewItem) -> JsonMap:
+    """Return the stored properties of an object that goes.
+
+    The definition of its stack is not evaluated for them.
+    """
+    if item.stack.sealed:
+        return dict.fromkeys(item.row.properties, MASK)
+    return preview.resources.type_of(item.row).schema.masked(item.row.properties)
+
+
+def _changed(
+    item: PreviewItem, level: StackPreview, action: str, changed: tuple[str, ...] | None
+) -> ChangedResource:
+    """Return a resource that changes. None: all of its properties do."""
+    name, row, defined = item.name, item.row, level.definition.resources[item.name]
+    types = defined.type, defined.mapped_type
+    mask, (new_redaction, old_redaction) = level.secret_mask(name), level.redactions()
+    old: JsonMap = {}
+    if row.properties:
+        old = _redacted(old_redaction, name, level.resources.type_of(row).schema.masked(row.properties))
+        old = as_map(mask.json(old))
+    try:
+        evaluated = level.wanted(name)
+    except HeatliteError:
+        unknown = tuple(sorted(fields(defined.properties) or ()))
+        return ChangedResource(item.path, action, row, *types, changed or unknown, {}, old, unknown)
+    given = {key: value for key, value in evaluated.properties.items() if value is not None}
+    unknown = tuple(sorted(key for key, value in given.items() if has_unknown(value)))
+    known: JsonMap = {key: value for key, value in given.items() if key not in unknown}
+    new = as_map(mask.json(_redacted(new_redaction, name, evaluated.kind.schema.masked(known))))
+    names = tuple(sorted(given)) if changed is None else changed
+    return ChangedResource(item.path, action, row, *types, names, new, old, unknown)
 
 
 def _after(level: StackPreview, name: str) -> tuple[str, ...]:
@@ -201,7 +366,7 @@ def _given(level: StackPreview, wanted: Wanted, name: str) -> tuple[Difference, 
     given: JsonMap = {key: value for key, value in sorted(wanted.properties.items()) if value is not None}
     redacted = _redacted(level.redactions()[0], name, wanted.kind.schema.masked(given))
     return tuple(
-        Difference(key, None, redacted[key], has_unknown(value), False, _changing(level, name, key))
+        Difference(key, None, redacted[key], has_unknown(value), False, changing(level, name, key))
         for key, value in given.items()
     )
 
@@ -211,6 +376,9 @@ def _differences(level: StackPreview, wanted: Wanted, row: ResourceRecord) -> tu
     observed = level.resources.observed(row)
     before = row.properties if observed is None or isinstance(observed, HeatliteError) else observed
     schema = wanted.kind.schema
+    if before is not row.properties:
+        parts = ignored_parts(schema, row.properties, before, ignored(wanted.definition, row.name))
+        before = with_stored(row.properties, before, parts)
     names = sorted(schema.diff(before, wanted.properties))
     new_redaction, old_redaction = level.redactions()
     new: JsonMap = {key: wanted.properties.get(key) for key in names}
@@ -219,8 +387,8 @@ def _differences(level: StackPreview, wanted: Wanted, row: ResourceRecord) -> tu
     old = _redacted(old_redaction, row.name, stored)
     if before is not row.properties:
         # An observed value is as secret as the stored one.
-        seen = schema.masked({key: before.get(key) for key in names})
-        old = {key: shown(seen[key]) if old[key] == shown(stored[key]) else MASK for key in names}
+        observed_values = schema.masked({key: before.get(key) for key in names})
+        old = {key: shown(observed_values[key]) if old[key] == shown(stored[key]) else MASK for key in names}
     return tuple(
         Difference(
             key,
@@ -228,13 +396,13 @@ def _differences(level: StackPreview, wanted: Wanted, row: ResourceRecord) -> tu
             redacted[key],
             has_unknown(new[key]),
             key not in schema.updatable,
-            _changing(level, row.name, key),
+            changing(level, row.name, key),
         )
         for key in names
     )
 
 
-def _changing(level: StackPreview, name: str, key: str) -> tuple[str, ...]:
+def changing(level: StackPreview, name: str, key: str) -> tuple[str, ...]:
     """Return the names of the changing resources that a property refers to."""
     written = level.definition.resources[name].properties
     given = fields(written)

@@ -10,8 +10,8 @@ from typing import Protocol, Self
 from msgspec import Struct
 
 from heatlite.core.errors import HeatliteError
-from heatlite.core.json import Json, JsonMap, as_map
-from heatlite.core.masking import MASK
+from heatlite.core.json import Json, JsonMap, as_map, same
+from heatlite.core.redaction.masking import MASK
 from heatlite.engine.planning.child_definition import bind_hiding, planned_child
 from heatlite.engine.planning.collect import evaluate
 from heatlite.engine.planning.facts import Wanted
@@ -20,7 +20,6 @@ from heatlite.engine.state.definitions import pseudo_parameters
 from heatlite.engine.state.values import without_unknown
 from heatlite.engine.types.resource_factory import NestedView, Values, bounded
 from heatlite.plugin.nested import StackResource
-from heatlite.plugin.schema import same
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.definitions.definitions import OutputDefinition
 from heatlite.template.document import Definition
@@ -140,14 +139,15 @@ class Redaction:
     @property
     def is_empty(self) -> bool:
         """True if no resource and no output of the stack holds a hidden value."""
-        if self._definition is None or self._secret:
-            return False
-        outputs, others = self._level.definition.outputs, self._definition.outputs
-        most = self._level.values.resources.resource_data
-        return all(
-            name in others and same(_given(output, self._level.values, most), _given(others[name], self._values, most))
-            for name, output in outputs.items()
-        )
+        return not self._secret and not any(map(self.hides_output, self._level.definition.outputs))
+
+    def hides_output(self, name: str) -> bool:
+        """Return True if the value of an output depends on a hidden value."""
+        others = {} if self._definition is None else self._definition.outputs
+        if name not in others:
+            return True
+        output, most = self._level.definition.outputs[name], self._level.values.resources.resource_data
+        return not same(_given(output, self._level.values, most), _given(others[name], self._values, most))
 
     def child(self, name: str) -> "Redaction | None":
         """Return the redaction of a resource's nested stack; None: missing or unreadable."""

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from heatlite.clients.cloud import NameNotFound
 from heatlite.core.errors import HeatliteError, Problem, StackValidationFailed
-from heatlite.core.masking import Mask
+from heatlite.core.redaction.masking import Mask
 from heatlite.engine.planning.collect import PlannedValues, choose_row, evaluate
 from heatlite.engine.planning.plan import Outcome
 from heatlite.engine.preview.preview import stand_in
@@ -36,8 +36,10 @@ def check_changes(
 
     Changes that depend on unknown values or on the real objects fail during the update instead.
     """
-    values = PlannedValues(resources, to_make=definition.resources)
+    values, selection = PlannedValues(resources, to_make=definition.resources), resources.selection
     for name, existing in rows.items():
+        if selection is not None and selection.leaves(name):
+            continue
         try:
             decision = choose_row(definition, name, existing, values).decision
         except HeatliteError:
@@ -53,8 +55,10 @@ def check_external(definition: Definition, resources: ResourceFactory) -> None:
     Its properties are optional, but some types find their objects by them. Where these depend on other resources, the
     step of the resource looks for the object.
     """
-    values = PlannedValues(resources, to_make=definition.resources)
+    values, selection = PlannedValues(resources, to_make=definition.resources), resources.selection
     for wanted in definition.resources.values():
+        if selection is not None and selection.leaves(wanted.name):
+            continue
         if wanted.external_id is None or not resources.kind(definition, wanted.name).has("live_properties"):
             continue
         properties = evaluate(definition, wanted.name, resources, values).properties

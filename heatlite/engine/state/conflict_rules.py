@@ -46,28 +46,39 @@ class Operation(StrEnum):
     ROTATE_KEYS = "rotate_keys"
     LOCK = "lock"
     UNLOCK = "unlock"
-    PLAYBOOK = "playbook"
+    RUN = "playbook"
+    """Run work of a feature."""
     HEAL = "heal"
+    REVERT = "revert_drift"
+    ACCEPT = "accept_drift"
+    IMPORT = "import"
+    DETACH = "detach"
+    MOVE = "move"
     RESIZE = "resize"
     SCALE_OUT = "scale_out"
     SCALE_IN = "scale_in"
     DELETE_MEMBERS = "delete_members"
+    JOIN = "join"
+    LEAVE = "leave"
     PROTECT = "protect"
     UNPROTECT = "unprotect"
 
 
 GROUP_OPERATIONS = frozenset({
-    Operation.RESIZE, Operation.SCALE_OUT, Operation.SCALE_IN, Operation.DELETE_MEMBERS,
+    Operation.RESIZE, Operation.SCALE_OUT, Operation.SCALE_IN, Operation.DELETE_MEMBERS, Operation.JOIN,
+    Operation.LEAVE,
 })  # fmt: skip
 """Operations that change the members of a group: updates of its nested stack."""
-UPDATES = GROUP_OPERATIONS | {Operation.UPDATE, Operation.HEAL}
+REDEFINES = frozenset({Operation.IMPORT, Operation.DETACH, Operation.MOVE, Operation.ACCEPT})
+"""Operations that change a definition and rows, and no object. They end with the request."""
+UPDATES = GROUP_OPERATIONS | REDEFINES | {Operation.UPDATE, Operation.HEAL, Operation.REVERT}
 
 DELETES = frozenset({Operation.DELETE, Operation.FORCE_DELETE})
 
 ALLOWED_WHILE_LOCKED: dict[tuple[Verb, Status], frozenset[Operation]] = {
     (Verb.LOCK, Status.IN_PROGRESS): frozenset(),
     (Verb.LOCK, Status.COMPLETE): frozenset({
-        Operation.UNLOCK, Operation.LOCK, Operation.PLAYBOOK, Operation.MARK_HEALTHY,
+        Operation.UNLOCK, Operation.LOCK, Operation.RUN, Operation.MARK_HEALTHY,
     }),
     (Verb.LOCK, Status.FAILED): frozenset({Operation.UNLOCK, Operation.LOCK, *DELETES}),
     (Verb.UNLOCK, Status.IN_PROGRESS): frozenset(),
@@ -82,7 +93,8 @@ RETRIES = frozenset({Verb.CREATE, Verb.UPDATE})
 
 CANCELS = frozenset({Operation.CANCEL_UPDATE, Operation.CANCEL_WITHOUT_ROLLBACK})
 MAY_SPARE_LOCKED_CHILDREN = CANCELS | {
-    Operation.UPDATE, Operation.HEAL, Operation.MARK, Operation.MARK_HEALTHY, Operation.PROTECT, Operation.UNPROTECT,
+    Operation.UPDATE, Operation.HEAL, Operation.REVERT, Operation.MARK, Operation.MARK_HEALTHY, Operation.PROTECT,
+    Operation.UNPROTECT,
 }  # fmt: skip
 """Operations that may succeed while a nested stack is locked.
 
@@ -132,19 +144,30 @@ def refusal(
 ) -> HeatliteError | None:
     """Return the error that keeps `operation` on `stack` from starting now.
 
-    None admits it.
+    None admits it. Which action passes which is in docs/reference/lock.md, "Order of checks".
 
     `live` are the unfinished actions on the stack, its ancestors and its descendants.
     """
     error = _maintenance(operation, stack, ancestors, descendants, caller)
     if error is not None:
         return error
+    found = holder(operation, stack, ancestors, live)
+    return _state_refusal(operation, stack) if found is None else _held(operation, stack, found)
+
+
+def holder(
+    operation: Operation, stack: StackRecord, ancestors: Sequence[StackRecord], live: Sequence[ActionRecord]
+) -> ActionRecord | None:
+    """Return the action that keeps `operation` from starting now.
+
+    The arguments are those of `refusal`.
+    """
     above = {ancestor.id for ancestor in ancestors}
     if operation in CANCELS:
         live = [action for action in live if action.stack_id in above]
     elif operation is Operation.MARK_HEALTHY:
-        # A playbook changes no resource, and its run may wait for one that is marked.
-        live = [action for action in live if action.verb is not Verb.PLAYBOOK]
+        # A run changes no resource, and may wait for one that is marked.
+        live = [action for action in live if action.verb is not Verb.RUN]
     elif operation is Operation.DELETE:
         # A delete cancels the actions on the stack and below, and waits. Only the delete of a nested stack conflicts,
         # and an action of an ancestor, which a delete must not cancel.
@@ -154,8 +177,7 @@ def refusal(
         # A forced delete supersedes a stuck delete. Only the forced delete of a nested stack conflicts.
         live = [action for action in live if action.inputs.force or action.stack_id in above]
         live = [action for action in live if not is_repeated(operation, stack, action)]
-    holder = min(live, key=lambda action: not _has_begun(action), default=None)
-    return _state_refusal(operation, stack) if holder is None else _held(operation, stack, holder)
+    return min(live, key=lambda action: not _has_begun(action), default=None)
 
 
 def is_repeated(operation: Operation, stack: StackRecord, action: ActionRecord) -> bool:
@@ -234,7 +256,16 @@ def _state_refusal(operation: Operation, stack: StackRecord) -> HeatliteError | 
         return InvalidStackState(text + (way_on if verb is Verb.RESTORE else ""))
     if operation in UPDATES and verb in (Verb.SUSPEND, Verb.DELETE):
         return NotSupported(f"Updating a stack when it is {now} is not supported.")
-    return None
+    return _unreached(operation, stack) if operation in REDEFINES else None
+
+
+def _unreached(operation: Operation, stack: StackRecord) -> HeatliteError | None:
+    """Return the refusal for a stack that may not have reached its definition."""
+    verb, status = stack.state_without_lock
+    if status is not Status.FAILED or verb is Verb.CHECK:
+        return None
+    way_on = f"Bring it to its definition first: heatlite retry {stack.name}, or heatlite up."
+    return InvalidStackState(f"Stack {stack.name} is {state(verb, status)}, so {operation} is refused. {way_on}")
 
 
 def _locked_text(operation: Operation, stack: StackRecord, caller: Context | None) -> str:

@@ -3,9 +3,10 @@
 from enum import StrEnum
 from typing import Annotated, ClassVar, TypeAlias
 
-from msgspec import Meta, Struct, to_builtins
+from msgspec import Meta, Struct, field, to_builtins
 
-from heatlite.core.json import JsonMap, whole_numbers
+from heatlite.core.json import AnyMap, JsonMap, whole_numbers
+from heatlite.core.wire.base import Time
 from heatlite.engine.state.conflict_rules import Operation
 
 MOST_MEMBERS = 10_000
@@ -39,10 +40,13 @@ Members: TypeAlias = Annotated[
 ]
 
 
-class Resize(Struct, frozen=True, forbid_unknown_fields=True):
-    """The new size: ``adjustment_type`` and ``number``, or ``follow_template``.
+Size: TypeAlias = Annotated[int, Meta(ge=0, le=MOST_MEMBERS)]
 
-    The limits are the template's: ``min_size`` and ``max_size`` are 400.
+
+class Resize(Struct, frozen=True, forbid_unknown_fields=True):
+    """The new size, with new limits or without.
+
+    Without a size: only ``min_size``, ``max_size``; or ``follow_template``.
     """
 
     operation: ClassVar[Operation] = Operation.RESIZE
@@ -54,14 +58,34 @@ class Resize(Struct, frozen=True, forbid_unknown_fields=True):
     """Smallest change of size by a percentage."""
     strict: bool = True
     """``false``: stop at the limit instead of 400."""
+    min_size: Size | None = None
+    """Fewest members from now on, also by signals, until the template has another number."""
+    max_size: Size | None = None
+    """Most members from now on, as ``min_size``."""
+    not_before: Time | None = None
+    """Earliest start (ISO 8601; without a zone UTC): the action is ``INIT`` until then, and admitted like a request."""
+
+
+class NewLimits(Struct, frozen=True, forbid_unknown_fields=True):
+    """New limits. The size follows only if it is beyond them."""
+
+    operation: ClassVar[Operation] = Operation.RESIZE
+    min_size: Size | None = None
+    """Fewest members from now on, also by signals, until the template has another number."""
+    max_size: Size | None = None
+    """Most members from now on, as ``min_size``."""
+    not_before: Time | None = None
+    """Earliest start (ISO 8601; without a zone UTC): the action is ``INIT`` until then, and admitted like a request."""
 
 
 class FollowTemplate(Struct, frozen=True, forbid_unknown_fields=True):
-    """Returns a group to the size that its template asks for."""
+    """Returns a group to the size and the limits of its template."""
 
     operation: ClassVar[Operation] = Operation.RESIZE
     follow_template: Annotated[bool, Meta(extra_json_schema={"const": True})]
-    """``true``, alone: the group returns to the size that its template asks for."""
+    """``true``, without another size: the group returns to the size and the limits of its template."""
+    not_before: Time | None = None
+    """Earliest start (ISO 8601; without a zone UTC): the action is ``INIT`` until then, and admitted like a request."""
 
 
 class ScaleOut(Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,6 +98,8 @@ class ScaleOut(Struct, frozen=True, forbid_unknown_fields=True):
     """``false``: stop at the limit instead of 400."""
     ignore_cooldown: bool = False
     """``true``: scale even in the group's cooldown."""
+    not_before: Time | None = None
+    """Earliest start (ISO 8601; without a zone UTC): the action is ``INIT`` until then, and admitted like a request."""
 
 
 class ScaleIn(Struct, frozen=True, forbid_unknown_fields=True):
@@ -94,6 +120,8 @@ class ScaleIn(Struct, frozen=True, forbid_unknown_fields=True):
     """``false``: stop at the limit instead of 400."""
     ignore_cooldown: bool = False
     """``true``: scale even in the group's cooldown."""
+    not_before: Time | None = None
+    """Earliest start (ISO 8601; without a zone UTC): the action is ``INIT`` until then, and admitted like a request."""
 
 
 class DeleteMembers(Struct, frozen=True, forbid_unknown_fields=True):
@@ -108,10 +136,66 @@ class DeleteMembers(Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds before the deletion begins."""
 
 
-SizeRequest: TypeAlias = Resize | FollowTemplate | ScaleOut | ScaleIn | DeleteMembers
+class Leave(Struct, frozen=True, forbid_unknown_fields=True):
+    """The members that leave a group. Their objects stay, and no stack has them."""
+
+    operation: ClassVar[Operation] = Operation.LEAVE
+    members: Members
+    """Names or physical ids of members, each once."""
+    reduce: bool = True
+    """``false``: new members, with new names, take their places."""
+    plan_digest: str | None = None
+    """Digest of an approved plan. If the plan is another one now, the answer is 409 ``PlanChanged``."""
 
 
-def body_of(request: SizeRequest) -> JsonMap:
-    """Return the request's body, with its defaults."""
-    given = {key: value for key, value in to_builtins(request).items() if value is not None}
+class Changes(StrEnum):
+    """The treatment of objects that differ from the definition of a member."""
+
+    REFUSE = "refuse"
+    LIST = "list"
+
+
+Text: TypeAlias = Annotated[str, Meta(min_length=1)]
+
+
+class Joining(Struct, frozen=True, forbid_unknown_fields=True):
+    """An object that becomes a member, by one of ``id``, ``name`` and ``filter``.
+
+    Several objects are one member by ``ids``.
+    """
+
+    id: Text | None = None
+    """Id of the object."""
+    name: Text | None = None
+    """Its exact name, which no other object of the kind has."""
+    filter: Annotated[AnyMap, Meta(min_length=1)] | None = None
+    """Properties of the type. One object has all of them."""
+    ids: Annotated[dict[Text, Text], Meta(min_length=1)] | None = None
+    """Of a member that is a template: the id of each object, by the names of the template."""
+    member: Text | None = field(default=None, name="as")
+    """Name of the member; default: the group gives one."""
+
+
+MOST_JOINING = 500
+
+
+class Join(Struct, frozen=True, forbid_unknown_fields=True):
+    """The objects that become members of a group."""
+
+    operation: ClassVar[Operation] = Operation.JOIN
+    members: Annotated[tuple[Joining, ...], Meta(min_length=1, max_length=MOST_JOINING)]
+    """The objects, each once."""
+    changes: Changes = Changes.REFUSE
+    """``refuse``: an object that differs from the definition of a member is 409 ``ImportDiffers``. ``list``: the plan
+    lists what differs, and the next update changes it."""
+    plan_digest: str | None = None
+    """Digest of the approved plan (required). If the plan is another one now, the answer is 409 ``PlanChanged``."""
+
+
+SizeRequest: TypeAlias = Resize | NewLimits | FollowTemplate | ScaleOut | ScaleIn | DeleteMembers
+
+
+def body_of(request: SizeRequest | Join | Leave) -> JsonMap:
+    """Return the request's body, with its defaults and without its time."""
+    given = {key: value for key, value in to_builtins(request).items() if value is not None and key != "not_before"}
     return {request.operation.value: whole_numbers(given)}

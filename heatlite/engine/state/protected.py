@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from heatlite.core.clock import to_text
 from heatlite.core.json import Json, JsonMap, as_map, canonical
-from heatlite.core.status import Status, Verb
+from heatlite.core.status import MAX_REASON, Status, Verb
 from heatlite.engine.state.conflict_rules import Operation
-from heatlite.engine.state.unit_of_work import MAX_REASON, resource_event, stack_event
+from heatlite.engine.state.unit_of_work import resource_event, stack_event
 from heatlite.store.records import EventRecord, ProtectionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.environment import Environment

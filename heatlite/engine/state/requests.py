@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Annotated, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 
+from heatlite.core.actions.repairs import Part
 from heatlite.core.clouds import CloudIdentity
-from heatlite.core.json import Json, JsonMap
-from heatlite.store.records import HealthRecord, ResourceRecord, StackRecord
+from heatlite.core.json import AnyMap, Json, JsonMap
+from heatlite.store.records import HealthRecord, ResourceRecord, Restriction, StackRecord
 from heatlite.template.document import Definition
 
 MAX_SPAN = 10 * 365 * 86_400
@@ -26,6 +27,23 @@ class Adopted(Struct, frozen=True):
     """True if the stack itself was protected."""
     cloud: CloudIdentity | None = None
     """Cloud of its objects; None if the document does not say."""
+
+
+class Reach(Struct, frozen=True):
+    """The part of its plan that an update does, by paths. Without paths: all."""
+
+    target: tuple[str, ...] = ()
+    """Only these, with what they require."""
+    exclude: tuple[str, ...] = ()
+    """All but these, and but what would need a new value of them."""
+    replace: tuple[str, ...] = ()
+    """These get new objects."""
+
+    def __bool__(self) -> bool:
+        return bool(self.target or self.exclude or self.replace)
+
+
+EVERYTHING = Reach()
 
 
 class Request(Struct, frozen=True):
@@ -61,8 +79,14 @@ class Request(Struct, frozen=True):
     """
     plan_digest: str | None = None
     """In an update: the digest that its plan (`ShownPlan`) must still have."""
+    reach: Reach = EVERYTHING
+    """In an update: what of its plan is done."""
+    further: JsonMap = {}
+    """Keys of the body that features have stated (`Feature.body`)."""
     body: JsonMap | None = None
     """The request body as received, to replay a request that a lock refuses."""
+    action: JsonMap | None = None
+    """In an update that an action on the stack asks for: its key with its options, as the inputs show them."""
 
 
 class Timing(Struct, frozen=True):
@@ -73,7 +97,7 @@ class Timing(Struct, frozen=True):
     interval: float = 0.0
     """Pause between two runs; 0: one run."""
     depends_on: tuple[str, ...] = ()
-    """Ids of actions and node actions that must succeed first."""
+    """Ids of actions, and of work of features, that must succeed first."""
     timeout: int = 0
     """0: the stack's timeout, else that of the settings."""
     believes_absence: bool = False
@@ -83,6 +107,19 @@ class Timing(Struct, frozen=True):
 
 
 AT_ONCE = Timing()
+
+
+class Later(Struct, frozen=True, omit_defaults=True):
+    """A request for a later time, as its action keeps it."""
+
+    key: str
+    """Key of the body of the request, or a word for one of another route."""
+    resource: str = ""
+    """Name of the group; "" for the whole stack."""
+    options: AnyMap = {}
+    """Value of the key, without the time."""
+    hidden: list[object] = []
+    """Values that are hidden now. No error may show them later, when the template may say otherwise."""
 
 
 class PreviewResource(Struct, frozen=True):
@@ -133,6 +170,30 @@ class PlannedResource(Struct, frozen=True):
     is_protected: bool
     health: HealthRecord | None = None
     """Health of the object beside its state. It does not change the plan."""
+    selection: Part | UnsetType = UNSET
+    """In a restricted update."""
+
+
+class ChangedResource(Struct, frozen=True):
+    """A resource that a plan changes, with all of its properties and secrets masked."""
+
+    path: tuple[str, ...]
+    """Resource names from the top of the tree, its own last."""
+    action: str
+    """As in a plan."""
+    row: ResourceRecord
+    type: str
+    """As the template names it."""
+    mapped_type: str
+    """Its type after the mapping of environments."""
+    changed: tuple[str, ...]
+    """Names of properties that get another value, or a first one."""
+    properties: JsonMap
+    """As they will be, without what only the operation brings."""
+    old: JsonMap
+    """As they are stored."""
+    unknown: tuple[str, ...]
+    """Names of properties that only the operation brings."""
 
 
 class ShownPlan(Struct, frozen=True):
@@ -141,6 +202,12 @@ class ShownPlan(Struct, frozen=True):
     resources: tuple[PlannedResource, ...]
     digest: str
     """Digest of the content: equal for equal plans only."""
+    details: JsonMap = {}
+    """Further keys, such as the edits of a definition. They are no part of the digest."""
+    later: tuple[PlannedResource, ...] = ()
+    """Changes of the result by the next update."""
+    restricted: Restriction | None = None
+    """The part that earlier updates have left out. The digest does not cover it."""
 
 
 class Preview(Struct, frozen=True):
@@ -162,3 +229,19 @@ class Changes(Struct, frozen=True):
     deleted: tuple[PreviewResource, ...]
     plan: ShownPlan | None = None
     """The plan, if the caller asked for it."""
+
+
+BODY = (
+    "template", "environment", "environment_files", "files", "parameters", "clear_parameters", "tags", "timeout_mins",
+    "disable_rollback", "converge", "adopt_cloud", "plan_digest", "further",
+)  # fmt: skip
+"""Fields of a `Request` that are keys of the body of an update, or hold such keys."""
+
+
+def body_of_update(request: Request) -> JsonMap:
+    """Return the body of an update at once.
+
+    A lock may refuse it then, and a user replay it.
+    """
+    given, default = to_builtins(request), to_builtins(Request())
+    return {name: given[name] for name in BODY if given[name] != default[name]}

@@ -13,7 +13,9 @@ from heatlite.core.clock import to_text
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import HTTPBadRequest, Invalid, RequestLimitExceeded
 from heatlite.core.json import Json, JsonMap, size
-from heatlite.core.masking import MASK, origin
+from heatlite.core.redaction.masking import MASK, origin
+from heatlite.core.wire.base import shown
+from heatlite.core.wire.resources import Protection
 from heatlite.engine.state.requests import Adopted
 from heatlite.engine.state.values import current_rows
 from heatlite.store.records import ProtectionRecord, ResourceRecord, StackRecord, TemplateRecord
@@ -104,7 +106,7 @@ class _Tree:
             "stack_user_project_id": None,
             "tags": list(stack.tags),
             "resources": resources,
-            "stack_protection": protection_view(stack.protection),
+            "stack_protection": _protection(stack.protection),
             "cloud": None if stack.cloud is None else asdict(stack.cloud),
         }
 
@@ -124,7 +126,7 @@ def _resource(row: ResourceRecord, exported: JsonMap) -> JsonMap:
         "status": row.status.value,
         "metadata": row.metadata,
         "resource_data": {**row.data, **exported},
-        "protection": protection_view(row.protection),
+        "protection": _protection(row.protection),
     }
 
 
@@ -159,11 +161,16 @@ def without_data(record: Mapping[str, Json]) -> JsonMap:
     return shown
 
 
-def protection_view(record: ProtectionRecord | None) -> JsonMap | None:
-    """Return a protection as the API shows it, or null."""
+def protection(record: ProtectionRecord | None) -> Protection | None:
+    """Return a protection as the API shows it, or None."""
     if record is None:
         return None
-    return {"protected_by": record.by, "protected_at": to_text(record.at), "reason": record.reason}
+    return Protection(protected_by=record.by, protected_at=to_text(record.at), reason=record.reason)
+
+
+def _protection(record: ProtectionRecord | None) -> JsonMap | None:
+    found = protection(record)
+    return None if found is None else shown(found)
 
 
 def hidden_in(record: Mapping[str, Json], files: Mapping[str, str]) -> list[object]:

@@ -3,13 +3,14 @@
 from msgspec import Struct
 from msgspec.structs import replace
 
+from heatlite.core.differences import Differences
 from heatlite.core.json import JsonMap
-from heatlite.core.status import Status, Verb, state
+from heatlite.core.status import MAX_REASON, Status, Verb, state
+from heatlite.engine.state.conflict_rules import Operation
+from heatlite.store.feature_store import Update
 from heatlite.store.records import EventRecord, PreviousState, ResourceRecord, StackRecord
 
 STACK_TYPE = "OS::Heat::Stack"
-MAX_REASON = 255
-"""Characters of a reason in an event (Heat cuts there)."""
 MAX_TEXT = 10_000
 """Characters that a row keeps of a text that others write: a type's error, the reason of a mark."""
 
@@ -49,6 +50,21 @@ def resource_event(row: ResourceRecord, now: float, properties: JsonMap | None =
         created_at=now,
         properties=row.properties if properties is None else properties,
     )
+
+
+MOVED_FROM = "moved_from"
+"""Key in the `data` of a row: the name that it had before a move."""
+
+
+def moved_text(name: str) -> str:
+    """Return the reason of the event of a resource that had another name."""
+    return f"Moved from {name}"
+
+
+def operation_event(row: ResourceRecord, operation: Operation, reason: str, now: float) -> EventRecord:
+    """Return the event of an operation that has ended and is no state of the resource."""
+    event = resource_event(replace(row, status=Status.COMPLETE, status_reason=reason), now)
+    return replace(event, verb=operation.name)
 
 
 LOCKING = frozenset({Verb.LOCK, Verb.UNLOCK})
@@ -99,6 +115,10 @@ class Writes(Struct, frozen=True):
     changed: list[ResourceRecord]
     gone: list[str]
     events: list[EventRecord]
+    compared: dict[str, tuple[ResourceRecord, Differences]]
+    """As the other two, see `ObjectNews`."""
+    unseen: dict[str, ResourceRecord]
+    updated: dict[str, Update]
 
 
 class UnitOfWork:
@@ -113,6 +133,9 @@ class UnitOfWork:
         self._changed: dict[str, ResourceRecord] = {}
         self._gone: list[str] = []
         self._events: list[EventRecord] = []
+        self._compared: dict[str, tuple[ResourceRecord, Differences]] = {}
+        self._unseen: dict[str, ResourceRecord] = {}
+        self._updated: dict[str, Update] = {}
 
     def named(self, name: str) -> list[ResourceRecord]:
         """Return the rows of one name, oldest first."""
@@ -143,6 +166,18 @@ class UnitOfWork:
         """Add an event."""
         self._events.append(event)
 
+    def note_compared(self, row: ResourceRecord, found: Differences) -> None:
+        """Note what differs between a row and its object."""
+        self._compared[row.id] = row, found
+
+    def note_unseen(self, row: ResourceRecord) -> None:
+        """Note that a row could not be compared with its object."""
+        self._unseen[row.id] = row
+
+    def note_updated(self, row: ResourceRecord, names: frozenset[str], is_observed: bool) -> None:
+        """Note that an update has written properties of a row's object. See `Update`."""
+        self._updated[row.id] = Update(row, names, is_observed)
+
     @property
     def dirty(self) -> bool:
         """True if there is anything to write."""
@@ -150,6 +185,15 @@ class UnitOfWork:
 
     def take(self) -> Writes:
         """Return everything that is not written yet, and count it as written."""
-        writes = Writes(list(self._new.values()), list(self._changed.values()), self._gone, self._events)
+        writes = Writes(
+            list(self._new.values()),
+            list(self._changed.values()),
+            self._gone,
+            self._events,
+            self._compared,
+            self._unseen,
+            self._updated,
+        )
         self._new, self._changed, self._gone, self._events = {}, {}, [], []
+        self._compared, self._unseen, self._updated = {}, {}, {}
         return writes

@@ -16,8 +16,10 @@ from heatlite.engine.state.unit_of_work import resource_event
 from heatlite.engine.steps.operation_steps import OperationSteps
 from heatlite.engine.steps.row_writer import RowWriter
 from heatlite.engine.types.absence import in_masses, service_of
+from heatlite.engine.types.observation import is_compared
 from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.plugin.nested import StackResource
+from heatlite.store.feature_store import ObjectNews
 from heatlite.store.records import ActionRecord, HealthRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 
@@ -57,7 +59,7 @@ def end_check(
     restored = tree.taken_back(missing)
     now, tally = rows.now(), operations.tally.copy()
     kept: list[ResourceRecord] = []
-    events = []
+    events, unseen = [], dict[str, ResourceRecord]()
     for row in tree.provisional():
         before = check_verdicts.unseen(row, f"{row.name}: {IN_MASSES}", now) if row.id in restored else None
         after = replace(row, health=None) if before is None else before
@@ -66,6 +68,8 @@ def end_check(
         if before is not None and not tree.is_nested(row):
             tally.unhealthy -= 1
             tally.add_unknown(f"{service_of(row.mapped_type)}: {IN_MASSES}")
+        if before is not None and is_compared(before, resources.type_of(before)):
+            unseen[before.id] = before
         told = check_verdicts.event_row(after, IN_MASSES)
         if row.stack_id == top.id:
             rows.save(replace(after, moved_in=resources.phase))
@@ -79,7 +83,8 @@ def end_check(
 
     def write() -> None:
         store.resources.save_many(kept)
-        store.events.append_many(events)
+        seen = store.objects_seen(ObjectNews(action.project, action.root_id, now, unseen=unseen))
+        store.events.append_many([*events, *seen])
         store.resource_marked(action.root_id, True, rows.now())
 
     return write
@@ -103,7 +108,7 @@ class _Tree:
 
     def services_in_masses(self, since: float) -> frozenset[str]:
         """Return the services of which most objects seem to be gone."""
-        seen = [
+        checked = [
             row
             for rows in self._rows.values()
             for row in rows
@@ -112,8 +117,8 @@ class _Tree:
             and not self.is_nested(row)
             and self._resources.type_of(row).has("check")
         ]
-        absent = Counter(service_of(row.mapped_type) for row in seen if is_provisional(row))
-        return in_masses(absent, Counter(service_of(row.mapped_type) for row in seen))
+        absent = Counter(service_of(row.mapped_type) for row in checked if is_provisional(row))
+        return in_masses(absent, Counter(service_of(row.mapped_type) for row in checked))
 
     def taken_back(self, services: frozenset[str]) -> set[str]:
         """Return the ids of the rows whose marks do not stand.

@@ -17,9 +17,6 @@ from heatlite.engine.steps.transitions import Transitions
 
 log = logging.getLogger(__name__)
 
-CONVERGING = frozenset({Verb.CREATE, Verb.UPDATE, Verb.ADOPT})
-"""Verbs that give a nested stack a template, in one round or several."""
-
 
 class ChildWaits:
     """The operations of one walk on nested stacks."""
@@ -63,7 +60,7 @@ class ChildWaits:
         """Wait for the action of an earlier attempt, or place the first order."""
         ordered = operation.action_id
         if operation.is_recorded:  # its row has no token
-            ordered = retry_while_unavailable(self._clock, self._children.derived, operation.resource.physical_id)
+            ordered = retry_while_unavailable(self._clock, self._children.derived, operation)
         if ordered is None:
             self._order(operation)
         else:
@@ -76,13 +73,13 @@ class ChildWaits:
         """
         order, stop, deadline = None, self._stopping.cause, self._stopping.deadline
         try:
-            if operation.verb not in CONVERGING:
+            if not operation.converges:
                 order = retry_while_unavailable(self._clock, self._children.forward, operation, deadline)
             elif stop is None or operation.round > 0:
                 urgent, definition = self._is_urgent(operation), self._transitions.definition
                 converge = self._children.converge
                 order = retry_while_unavailable(self._clock, converge, operation, definition, urgent, deadline)
-            if stop is not None and operation.verb in CONVERGING and (order is not None or operation.round == 0):
+            if stop is not None and operation.converges and (order is not None or operation.round == 0):
                 order = None
                 give_up(operation, aborted_text(operation.verb, stop))
         except Exception as error:  # types and functions may raise anything; it fails this resource only
@@ -126,11 +123,14 @@ class ChildWaits:
             reason, is_check = action.status_reason, operation.verb is Verb.CHECK
             if is_check:
                 operation.tally = action.outputs.checked
+            below = [f"{operation.row.name}/{path}" for path in action.outputs.reverted or ()]
+            self._transitions.converging.reverted.update(dict.fromkeys(below))
             if action.status is not ActionStatus.SUCCEEDED:
                 is_unknown = is_check and (operation.tally is None or not operation.tally.fails)
                 operation.fail(nested_failure(operation.row.name, reason), reason if is_unknown else "")
                 self._settle(operation)
-            elif operation.verb in CONVERGING:
+            elif operation.converges:
+                self._transitions.converging.note_old(operation.row.id, action)
                 operation.round += 1
                 self._order(operation)
             else:

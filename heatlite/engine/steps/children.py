@@ -13,7 +13,8 @@ from sys import maxsize
 from msgspec import Struct
 from msgspec.structs import replace
 
-from heatlite.core.action_payloads import ActionData, ActionInputs, MemberChange
+from heatlite.core.actions.payloads import ActionData, ActionInputs, MemberChange
+from heatlite.core.actions.repairs import Selection
 from heatlite.core.clock import Clock
 from heatlite.core.errors import DatabaseUnavailable, NotFound, RequestLimitExceeded
 from heatlite.core.ids import random_id
@@ -140,6 +141,8 @@ class Children:
     def _inputs(self, operation: NestedOperation) -> ActionInputs:
         """Return the inputs of a derived action, taken from those of its parent's."""
         own = self._action.inputs
+        if operation.cleans_after is not None:
+            return ActionInputs(cleans_after=operation.cleans_after)
         if operation.verb is Verb.DELETE:
             return ActionInputs(abandon=keeps_objects(self._action), force=own.force)
         if own.resources is not None and self._resources.stack.verb is not Verb.ROLLBACK:
@@ -149,7 +152,25 @@ class Children:
         if selection is not None:
             within = selection.below(operation.row.name, compares=not self._only_leads(operation))
             return ActionInputs(heal=within if operation.verb is Verb.UPDATE else None)
-        return ActionInputs(converge=own.converge, level=own.level, snapshot=own.snapshot)
+        leaves_old = own.keeps_old or own.guard is not None and self._resources.stack.verb is not Verb.ROLLBACK
+        return ActionInputs(
+            converge=own.converge,
+            level=own.level,
+            snapshot=own.snapshot,
+            selection=self._chosen_below(operation),
+            keeps_old=leaves_old and operation.verb is Verb.UPDATE,
+        )
+
+    def _chosen_below(self, operation: NestedOperation) -> Selection | None:
+        """Return what an update of the definition selects in a nested stack.
+
+        None: it does all there.
+        """
+        selection = self._resources.selection
+        if selection is None or selection.is_repair or operation.verb not in (Verb.CREATE, Verb.UPDATE):
+            return None
+        within = selection.below(operation.row.name)
+        return within if within.steps or within.outside else None
 
     def _only_leads(self, operation: NestedOperation) -> bool:
         """Return True if an update brings only a repair within: the definition stays."""
@@ -194,8 +215,33 @@ class Children:
         view = self._resources.nested(row.physical_id)
         assert view is not None
         stack, template, bound, size = self._bound(row, resource, definition, child, view.stack)
-        action = replace(self._action, data=data or self._membership(view.stack, bound))
+        inputs = replace(self._action.inputs, selection=self._left_out_below(row, bound))
+        action = replace(self._action, inputs=inputs, data=data or self._membership(view.stack, bound))
         return Order(stack, action, False, template, bound, size=size)
+
+    def _left_out_below(self, row: ResourceRecord, definition: Definition) -> Selection | None:
+        """Return the selection of a resize, which does not do what updates have left out.
+
+        Members that leave, leave. None: nothing is left out.
+        """
+        lineage = [self._resources.stack, *self._store.stacks.ancestors(self._resources.stack)]
+        if lineage[-1].restricted is None:
+            return None
+        names = [one.parent_resource for one in reversed(lineage) if one.parent_resource is not None]
+        left_out = Selection({}, outside=lineage[-1].restricted.left_out)
+        for name in (*names, row.name):
+            left_out = left_out.below(name)  # nothing, where all of it is left out: its definition is as it was
+        outside = tuple(path for path in left_out.outside or () if path.partition("/")[0] in definition.resources)
+        return Selection({}, outside=outside) if outside else None
+
+    def adopted(self, row: ResourceRecord, resource: StackResource[Schema], definition: Definition) -> Order:
+        """Return the nested stack of a new row, as an adoption has left it.
+
+        Its objects exist, and nothing begins there. Raises the error that makes it impossible.
+        """
+        stack, template, bound, size = self._bound(row, resource, definition, resource.goal(), None)
+        stack = with_state(stack, Verb.ADOPT, Status.COMPLETE, "Stack ADOPT completed successfully")
+        return Order(stack, self._action, True, template, bound, size=size)
 
     def _membership(self, before: StackRecord, after: Definition) -> ActionData:
         """Return which members a change of a group creates and deletes."""
@@ -349,12 +395,22 @@ class Children:
     def write(self, orders: Sequence[Order]) -> None:
         """Write orders. Call in a transaction."""
         now = self._clock.now()
+        self._store.stacks.insert_many([order.stack for order in orders if order.is_new])
+        self._store.stacks.save_many([order.stack for order in orders if not order.is_new])
+        self.write_definitions(orders)
+        self._store.events.append_many([stack_event(order.stack, now) for order in orders])
+        self._store.queue.enqueue_children([order.action for order in orders if order.action.verb is not Verb.DELETE])
+        for order in orders:
+            if order.action.verb is Verb.DELETE:
+                holder = self._abort(order.stack)
+                self._store.queue.enqueue(order.action, [] if holder is None else [(holder, Needs.END)])
+
+    def write_definitions(self, orders: Sequence[Order]) -> None:
+        """Write the definitions of orders, whose stacks are stored. Call in a transaction."""
         templates = {order.stack.template_id: order for order in orders if order.template is not None}
         for address, order in templates.items():
             assert order.template is not None
             self._store.templates.put(order.template.document, order.template.files, address, order.stack.sealed)
-        self._store.stacks.insert_many([order.stack for order in orders if order.is_new])
-        self._store.stacks.save_many([order.stack for order in orders if not order.is_new])
         self._store.stack_sizes.record_definitions(
             [
                 DefinitionSize(order.stack.id, order.stack.root_id or order.stack.id, order.size, order.is_new)
@@ -362,12 +418,6 @@ class Children:
                 if order.size is not None
             ]
         )
-        self._store.events.append_many([stack_event(order.stack, now) for order in orders])
-        self._store.queue.enqueue_children([order.action for order in orders if order.action.verb is not Verb.DELETE])
-        for order in orders:
-            if order.action.verb is Verb.DELETE:
-                holder = self._abort(order.stack)
-                self._store.queue.enqueue(order.action, [] if holder is None else [(holder, Needs.END)])
 
     def _abort(self, stack: StackRecord) -> str | None:
         """Abort the actions on a nested stack before its deletion.
@@ -393,10 +443,12 @@ class Children:
         """Return the actions that have ended."""
         return self._store.actions.ended(action_ids)
 
-    def derived(self, stack_id: str | None) -> str | None:
+    def derived(self, operation: NestedOperation) -> str | None:
         """Return the id of the action that an earlier attempt has ordered, ended or not."""
+        stack_id = operation.resource.physical_id
         action = None if stack_id is None else self._store.actions.last_child(self._action.id, stack_id)
-        return None if action is None else action.id
+        is_same = action is not None and action.inputs.cleans_after == operation.cleans_after
+        return action.id if action is not None and is_same else None
 
     def running(self) -> list[str]:
         """Return the ids of unfinished actions on nested stacks, ordered by any attempt."""

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from typing import cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,10 +13,10 @@ from heatlite.core.status import Status, Verb
 from heatlite.engine.calls.handlers import failure_text
 from heatlite.engine.calls.step_execution import HandlerCall, StepExecution
 from heatlite.engine.planning import planner
-from heatlite.engine.planning.collect import choose_row
+from heatlite.engine.planning.collect import choose_row, keeping_ignored
 from heatlite.engine.planning.decide import REFUSED
 from heatlite.engine.planning.facts import Wanted
-from heatlite.engine.planning.plan import IN_PLACE, Decision, Outcome, Plan, Reason, Step
+from heatlite.engine.planning.plan import IN_PLACE, NEW_OBJECT, Decision, Outcome, Plan, Reason, Step
 from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.state.hooks import PRE_DELETE, waits_at
 from heatlite.engine.steps.breakpoints import Breakpoints
@@ -25,7 +26,7 @@ from heatlite.engine.types.adopted_objects import AdoptedObjects
 from heatlite.engine.types.resource_factory import TRIED, ResourceFactory, Values
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.ports import Change
-from heatlite.store.records import ResourceRecord
+from heatlite.store.records import ActionRecord, ResourceRecord
 from heatlite.store.store import Store
 from heatlite.template.document import Definition
 
@@ -33,6 +34,7 @@ log = logging.getLogger(__name__)
 
 CHANGES_ROW = IN_PLACE | {Outcome.CREATE, Outcome.CONTINUE, Outcome.REPLACE}
 """Decisions after which a row holds the wanted values."""
+ONLY_REVERTS = "its drift has changed meanwhile: to put it back takes another object. Update the stack with converge"
 
 
 class Verdict(Struct, frozen=True):
@@ -58,6 +60,10 @@ class ConvergeSteps:
         """Of an adoption: the recorded resources, by name."""
         self._taken: Mapping[str, str] = {}
         """Of an adoption: why objects cannot be taken over, by name."""
+        self.unclean: dict[str, str] = {}
+        """Ids of rows of nested stacks with old objects → the actions that have left these."""
+        self.reverted: dict[str, None] = {}
+        """Paths of resources whose drift the operation puts back; of the stack itself, also before it has ended."""
         self._rows = rows
         self._resources = resources
         self._breakpoints = breakpoints
@@ -119,6 +125,8 @@ class ConvergeSteps:
         if step.outcome is Outcome.REFUSE and decision.outcome is Outcome.REPLACE:
             # Another object is in its way.
             decision = replace(decision, outcome=Outcome.REFUSE, reason=Reason.BLOCKED, cause=step.cause)
+        if decision.outcome in NEW_OBJECT | {Outcome.REBUILD} and self.only_reverts(step.name):
+            decision = replace(decision, outcome=Outcome.REFUSE, reason=Reason.BLOCKED, cause=ONLY_REVERTS)
         if decision.outcome in CHANGES_ROW:
             # A replaced object counts until it is deleted.
             key = f"{decision.row.id} anew" if decision.outcome is Outcome.REPLACE else decision.row.id
@@ -127,6 +135,14 @@ class ConvergeSteps:
             except RequestLimitExceeded as error:
                 return self._fail_unjudged(step, rows[-1], failure_text(step.name, error))
         return self._begin_decided(step, wanted, decision)
+
+    def only_reverts(self, name: str) -> bool:
+        """Return True for a resource of a revert, which must keep its object.
+
+        A replacement needs a plan that a person has seen.
+        """
+        selection = self._resources.selection
+        return selection is not None and selection.reverts(name)
 
     def _wait_before(self, step: Step, rows: list[ResourceRecord]) -> StepExecution | None:
         for row in rows:
@@ -158,9 +174,12 @@ class ConvergeSteps:
             case Outcome.UPDATE if decision.reason is Reason.ADOPTION_FAILED:
                 return self._adopt_again(step, row, wanted)
             case Outcome.UPDATE | Outcome.REBUILD:
-                has_metadata = row.metadata != wanted.metadata
-                change = Change(decision.changed, decision.before, wanted.properties, has_metadata)
-                return self._update(step, row, wanted, change, decision.outcome)
+                start, goal = decision.before, wanted.properties
+                if decision.is_observed:
+                    self._note_reverted(row, wanted, decision)
+                    start, goal = keeping_ignored(row, wanted, self._resources, start)
+                change = Change(decision.changed, start, goal, row.metadata != wanted.metadata)
+                return self._update(step, row, wanted, change, decision.outcome, decision.is_observed)
             case Outcome.REFUSE:
                 reason = f"NotSupported: resources.{row.name}: {decision.cause}"
                 return operations.refuse(step, row, Verb.UPDATE, reason)
@@ -170,6 +189,20 @@ class ConvergeSteps:
                 return operations.refuse_protected(step, row, Verb.UPDATE, decision.cause)
             case _:
                 raise AssertionError(f"converging never decides to {decision.outcome}")
+
+    def note_old(self, row_id: str, action: ActionRecord) -> None:
+        """Note whether an action on the nested stack of a row has left old objects."""
+        if action.data.old or action.data.unclean:
+            self.unclean[row_id] = action.id
+        else:
+            self.unclean.pop(row_id, None)
+
+    def _note_reverted(self, row: ResourceRecord, wanted: Wanted, decision: Decision) -> None:
+        """Note a resource whose object differs in what is wanted as it is stored."""
+        schema = wanted.kind.schema
+        drifted = schema.diff(row.properties, decision.before)
+        if drifted & decision.changed - schema.diff(row.properties, wanted.properties):
+            self.reverted[row.name] = None
 
     def _judge(self, name: str, rows: list[ResourceRecord]) -> Verdict:
         """Evaluate a resource's values and decide about its rows (one at least).
@@ -233,7 +266,7 @@ class ConvergeSteps:
         if nested and row.external_id is not None:
             execution.fail(f"NotSupported: resources.{row.name}: A nested stack with external_id is not supported.")
         elif taken is not None:
-            execution.fail(f"ObjectTaken: {taken}")
+            execution.fail(f"ObjectOwned: {taken}")
         elif not found:
             execution.fail(f"Exception: resources.{row.name}: Resource ID was not provided.")
         elif not nested:
@@ -262,7 +295,13 @@ class ConvergeSteps:
         return wait or self._operations.delete_first(step, row, wanted)
 
     def _update(
-        self, step: Step, row: ResourceRecord, wanted: Wanted, change: Change, outcome: Outcome
+        self,
+        step: Step,
+        row: ResourceRecord,
+        wanted: Wanted,
+        change: Change,
+        outcome: Outcome,
+        is_observed: bool = False,
     ) -> StepExecution:
         interrupted = row.verb is Verb.UPDATE and row.status is Status.IN_PROGRESS
         if not interrupted:
@@ -275,14 +314,13 @@ class ConvergeSteps:
                 # After an interruption nothing else tells that the object was to be rebuilt.
                 row = replace(row, token={"rebuild": True})
             row = self._rows.with_state(row, Verb.UPDATE, Status.IN_PROGRESS, STATE_CHANGED)
-        resource = self._resources.make(
-            row, wanted.properties, wanted.kind, wanted.update_policy, wanted.definition
-        )
+        goal = cast(JsonMap, change.after)
+        resource = self._resources.make(row, goal, wanted.kind, wanted.update_policy, wanted.definition)
         # If only metadata differs, a type that cannot update has nothing to do.
         done = outcome is Outcome.UPDATE and not wanted.kind.has("update")
         execution = self._operations.execution(step, row, resource, Verb.UPDATE, wanted, done)
         if isinstance(execution, HandlerCall):
-            execution.change, execution.in_place = change, outcome
+            execution.change, execution.in_place, execution.is_observed = change, outcome, is_observed
         if interrupted:
             self._operations.continue_interrupted(execution)
         return execution

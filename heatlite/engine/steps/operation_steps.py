@@ -3,12 +3,12 @@
 Steps that a crash interrupted continue here, too.
 """
 
-from functools import partial
+from functools import cached_property, partial
 
 from msgspec import convert
 from msgspec.structs import replace
 
-from heatlite.core.check_tally import CheckTally
+from heatlite.core.actions.check_tally import CheckTally
 from heatlite.core.status import Status, Verb
 from heatlite.engine.calls import check_verdicts
 from heatlite.engine.calls.backoff import Retry
@@ -16,6 +16,7 @@ from heatlite.engine.calls.step_execution import HandlerCall, HookWait, NestedOp
 from heatlite.engine.planning import planner
 from heatlite.engine.planning.decide import REFUSED, is_marked
 from heatlite.engine.planning.facts import Wanted
+from heatlite.engine.planning.hidden_parts import HiddenParts
 from heatlite.engine.planning.plan import Outcome, Step
 from heatlite.engine.planning.snapshot_parts import saved_name
 from heatlite.engine.state.hooks import PRE_DELETE, reached_text, verb_of, waits_at
@@ -26,6 +27,8 @@ from heatlite.plugin.nested import StackResource
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ResourceRecord
+from heatlite.template.document import Definition
+from heatlite.template.ignored import ignored
 
 
 class OperationSteps:
@@ -33,7 +36,11 @@ class OperationSteps:
 
     def __init__(self, rows: RowWriter, resources: ResourceFactory, breakpoints: Breakpoints) -> None:
         self.keeps_objects = False
+        self.retained: frozenset[str] = frozenset()
+        """Of a deletion: physical ids of objects that stay on request."""
         """Forget objects instead of deleting them, whatever their policies."""
+        self.only_waits = False
+        """Wait at the hook before a deletion, and delete nothing: members leave with their objects."""
         self.snapshot = ""
         """The id of the snapshot to take."""
         self.tally = CheckTally()
@@ -54,13 +61,18 @@ class OperationSteps:
             return self.refuse_protected(step, row, Verb.DELETE, planner.unremovable(keeps))
         return self.wait_at_hook(step, row, waits_at(row) or PRE_DELETE) or self.delete(step, row)
 
+    def begin_wait(self, step: Step) -> StepExecution:
+        """Wait at the hook before a deletion, if there is one."""
+        row = self._rows.of(step)
+        return self.wait_at_hook(step, row, PRE_DELETE) or self.ended(step, row, Verb.UPDATE)
+
     def delete(self, step: Step, row: ResourceRecord) -> StepExecution:
         """Delete an object that waits at no hook any more."""
         if self.keeps_objects:
             # Deletes a nested stack itself: its members are kept.
             retained = not issubclass(self._resources.type_of(row), StackResource)
         else:
-            retained = row.deletion_policy.lower() == "retain"
+            retained = row.deletion_policy.lower() == "retain" or row.physical_id in self.retained
         half_made = row.verb is Verb.CREATE and row.status is not Status.COMPLETE
         execution = self.begin(step, row, Verb.DELETE, skip=retained)
         if self._rows.is_replaced_later(row):
@@ -90,7 +102,11 @@ class OperationSteps:
         if self._resources.type_of(row).has("check") and not unmade:
             if row.verb is not Verb.CHECK or row.status is not Status.IN_PROGRESS:
                 row = check_verdicts.begun(row, self._is_marked(row))
-            return self.begin(step, row, Verb.CHECK, has_event=False)
+            check = self.begin(step, row, Verb.CHECK, has_event=False)
+            if isinstance(check, HandlerCall) and check.resource.has("live_properties"):
+                check.ignored = ignored(self._definition, row.name)
+                check.hidden = None if self._hidden is None else partial(self._hidden.of, row.name)
+            return check
         self.tally.unsupported += 1
         if row.status is not Status.FAILED:
             execution = self.ended(step, row, Verb.CHECK)
@@ -102,6 +118,17 @@ class OperationSteps:
         self._rows.save(replace(row, moved_in=self._resources.phase))
         self.tally.stale.append(row.name)
         return self.ended(step, row, Verb.CHECK, f"{row.name}: {row.status_reason}")
+
+    @cached_property
+    def _definition(self) -> Definition:
+        """The definition of the stack that is checked."""
+        return self._resources.definition(self._resources.stack)
+
+    @cached_property
+    def _hidden(self) -> HiddenParts | None:
+        """The hidden parts of the checked stack; None: nothing is hidden in its tree."""
+        view = self._resources.nested(self._resources.stack.id) if self._resources.stack.sealed else None
+        return None if view is None else HiddenParts(view, self._resources)
 
     def _is_marked(self, row: ResourceRecord) -> bool:
         """Return True if a nested stack's resource is CHECK_FAILED by its own mark."""
@@ -155,6 +182,15 @@ class OperationSteps:
         row = self._rows.of(step)
         verb = Verb.LOCK if step.outcome is Outcome.LOCK else Verb.UNLOCK
         return NestedOperation(step, row, self._resources.make(row), verb, is_recorded=True)
+
+    def begin_cleaning(self, step: Step, left_by: str) -> StepExecution:
+        """Have a nested stack delete the old objects that an action has left.
+
+        The resource stays as it is.
+        """
+        row = self._rows.of(step)
+        resource = self._resources.make(row)
+        return NestedOperation(step, row, resource, Verb.UPDATE, is_recorded=True, cleans_after=left_by)
 
     # -- executions --------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from msgspec import to_builtins
 from msgspec.structs import replace
 
+from heatlite.core.actions.payloads import ActionData
 from heatlite.core.errors import HeatliteError, ResourceActionRestricted
 from heatlite.core.status import Status, Verb
 from heatlite.engine.calls import check_verdicts
@@ -20,9 +21,10 @@ from heatlite.engine.state.hooks import PRE_DELETE, expired_text, verb_of, waits
 from heatlite.engine.state.unit_of_work import UnitOfWork
 from heatlite.engine.steps.absence import provisional
 from heatlite.engine.steps.breakpoints import Breakpoints
-from heatlite.engine.steps.converge_steps import ConvergeSteps
+from heatlite.engine.steps.converge_steps import ONLY_REVERTS, ConvergeSteps
 from heatlite.engine.steps.operation_steps import OperationSteps
 from heatlite.engine.steps.row_writer import STATE_CHANGED, RowWriter, without_attempts
+from heatlite.engine.types.observation import is_compared
 from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.plugin.naming import UUID
 from heatlite.store.records import ResourceRecord
@@ -69,6 +71,14 @@ class Transitions:
         self._resources = resources
         self._now = now
         self._retry_limit = retry_limit
+
+    def resume(self, data: ActionData) -> None:
+        """Take over what earlier attempts at the operation have noted."""
+        if data.checked is not None:
+            self.operations.tally = data.checked.copy()
+        self.left += data.left
+        self.converging.reverted.update(dict.fromkeys(data.reverted))
+        self.converging.unclean.update(data.unclean)
 
     @property
     def definition(self) -> Definition:
@@ -182,6 +192,8 @@ class Transitions:
         if verb is Verb.ADOPT and self.converging.adopted is None:
             return self.converging.begin(execution.step)  # the adoption was repeated
         self.rows.chosen[row.name] = row
+        if isinstance(execution, HandlerCall) and execution.change is not None:
+            self.rows.unit_of_work.note_updated(row, execution.change.changed, execution.is_observed)
         return self.operations.wait_at_hook(execution.step, row, f"post-{verb.lower()}")
 
     def _replace(self, execution: StepExecution, row: ResourceRecord) -> StepExecution | None:
@@ -195,6 +207,9 @@ class Transitions:
         elif (keeps := self._resources.protected(row)) is not None:
             cause = f"its type asks to replace it, but {keeps.text}"
             refusal = self.operations.refuse_protected(execution.step, row, Verb.UPDATE, cause)
+        elif self.converging.only_reverts(row.name):
+            reason = f"NotSupported: resources.{row.name}: {ONLY_REVERTS}"
+            refusal = self.operations.refuse(execution.step, row, Verb.UPDATE, reason)
         if refusal is not None and refusal.failure is not None:
             execution.fail(refusal.failure.text)
             execution.is_recorded = True
@@ -267,6 +282,9 @@ class Transitions:
             self._write_verdict(row, ended, Status.FAILED, failure.text)
         else:
             self._write_verdict(row, replace(row, health=None), Status.COMPLETE, execution.note or STATE_CHANGED)
+            if isinstance(execution, HandlerCall) and execution.differences is not None:
+                self.rows.unit_of_work.note_compared(row, execution.differences)
+                tally.drifted += bool(execution.differences.counted)
 
     def _write_verdict(self, row: ResourceRecord, ended: ResourceRecord, status: Status, reason: str) -> None:
         before = None if row.health is None else row.health.before
@@ -280,6 +298,8 @@ class Transitions:
         if before is None:
             return False
         self.rows.save(replace(before, moved_in=self._resources.phase))
+        if is_compared(row, self._resources.type_of(row)):
+            self.rows.unit_of_work.note_unseen(before)
         if row.health is None or row.health.since is None or row.health.reason != reason:
             self.rows.record_event(check_verdicts.event_row(row, reason))
         return True
@@ -298,6 +318,8 @@ class Transitions:
             self.rows.record_event(replace(row, status_reason=expired_text(hook)))
         if hook == "post-delete":
             self._remove(row)
+        elif self.operations.only_waits:
+            return None
         elif hook == PRE_DELETE and wait.replaced_by is not None:
             return self.operations.delete_first(wait.step, row, wait.replaced_by)
         elif hook == PRE_DELETE:
@@ -345,7 +367,8 @@ class Transitions:
         """
         if row.status_reason.startswith(LEFT):
             return [f"{row.name}.{left}" for left in row.status_reason[len(LEFT) :].split("; ")]
-        gone = row.verb is Verb.DELETE and row.status is Status.COMPLETE and row.deletion_policy.lower() != "retain"
+        stays = row.deletion_policy.lower() == "retain" or row.physical_id in self.operations.retained
+        gone = row.verb is Verb.DELETE and row.status is Status.COMPLETE and not stays
         if gone or row.verb is Verb.INIT or self.operations.keeps_objects:
             return []
         return [f"{row.name} ({row.type}, {row.physical_id or row.physical_name})"]

@@ -11,6 +11,6 @@ def service_of(mapped_type: str) -> str:
     return mapped_type.rpartition("::")[0] or mapped_type
 
 
-def in_masses(absent: Mapping[str, int], seen: Mapping[str, int]) -> frozenset[str]:
+def in_masses(absent: Mapping[str, int], checked: Mapping[str, int]) -> frozenset[str]:
     """Return the services of which more than half of the objects are absent."""
-    return frozenset(one for one, count in absent.items() if seen[one] >= LEAST and 2 * count > seen[one])
+    return frozenset(one for one, count in absent.items() if checked[one] >= LEAST and 2 * count > checked[one])

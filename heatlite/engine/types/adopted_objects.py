@@ -11,7 +11,7 @@ from contextlib import suppress
 from msgspec import Struct
 
 from heatlite.core.clouds import CloudIdentity
-from heatlite.core.errors import EntityNotFound, ObjectTaken, ResourceTypeUnavailable
+from heatlite.core.errors import EntityNotFound, ObjectNotReady, ObjectOwned, ResourceTypeUnavailable
 from heatlite.core.json import Json, JsonMap, as_map, as_text, dump
 from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.plugin.nested import StackResource
@@ -20,6 +20,15 @@ from heatlite.plugin.signing import ACCESS_KEY_TYPE
 from heatlite.store.records import HolderRecord, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.document import Definition
+
+
+class LiveObject(Struct, frozen=True):
+    """An object in a cloud that is to have a row."""
+
+    kind: ResourceType
+    physical_id: str
+    name: str | None
+    """Its own name, if it has one."""
 
 
 class _Wanted(Struct, frozen=True):
@@ -40,6 +49,9 @@ class _Wanted(Struct, frozen=True):
             yield _digest(self.kind.object_kind, self.physical_id, *(() if place is None else place.account))
 
 
+GIVE_UP = "Give it up there first: heatlite detach, or for a member of a group heatlite group leave."
+
+
 def _digest(*parts: str | None) -> str:
     return hashlib.sha256(dump([*parts]).encode()).hexdigest()
 
@@ -52,13 +64,13 @@ class AdoptedObjects:
         self._resources = resources
 
     def check(self, cloud: CloudIdentity | None, definition: Definition, entries: JsonMap) -> None:
-        """Raise ObjectTaken if another stack has one of the objects.
+        """Raise ObjectOwned if another stack has one of the objects.
 
         Nested entries are checked by the type that the document says; `claim` checks them again.
         """
         wanted = [*_defined(self._resources, definition, entries), *_nested(self._resources, entries)]
         for text in self._taken(cloud, wanted).values():
-            raise ObjectTaken(text)
+            raise ObjectOwned(text)
 
     def claim(self, definition: Definition, entries: JsonMap) -> dict[str, str]:
         """Claim the objects of one stack of the tree until its adoption has ended.
@@ -80,6 +92,55 @@ class AdoptedObjects:
                 del keys[name]
             store.adoptions.claim(set[str]().union(*keys.values()), root_id)
         return taken
+
+    def require_unowned(self, objects: Mapping[str, LiveObject]) -> None:
+        """Raise ObjectOwned if a resource of any stack has one of the objects.
+
+        They have the names of the new resources. Call it in the transaction that writes their rows: of two at once only
+        one gets an object. Raises ObjectNotReady if one may be what a stack is creating, whose row has no id yet.
+        """
+        store, cloud = self._store, self._store.stacks.cloud_of(self._resources.stack)
+        own = {name: one for name, one in objects.items() if not one.kind.shares_object}
+        wanted = [_Wanted(name, one.kind, one.physical_id, None) for name, one in own.items()]
+        with store.transaction():
+            store.limit_locks.take("adopted objects")
+            store.adoptions.forget_ended()
+            keys = {key: one for one in wanted for key in one.keys(cloud)}
+            for key in sorted(store.adoptions.claimed(keys, "")):
+                raise ObjectOwned(f"resources.{keys[key].name}: an adoption takes over {keys[key].physical_id}.")
+            by_id = defaultdict[str, list[_Wanted]](list)  # ids of some kinds are names
+            for one in wanted:
+                by_id[one.physical_id].append(one)
+            for holder in store.resources.holders_elsewhere("", "physical_id", [*by_id]):
+                for one in by_id[str(holder.physical_id)]:
+                    if self._is_same(one, cloud, holder):
+                        raise ObjectOwned(self._owned(one, holder))
+            for maker, names in store.resources.in_the_making():
+                for one in wanted:
+                    if self._is_same(one, cloud, maker) and own[one.name].name in {None, *names}:
+                        raise ObjectNotReady(self._made(one, maker))
+
+    def _made(self, one: _Wanted, maker: HolderRecord) -> str:
+        """Return the text about an object that a stack may be creating."""
+        is_foreign = maker.project != self._resources.stack.project
+        whose = "A stack of another project" if is_foreign else f"Resource {maker.name} of stack {maker.stack_name}"
+        text = f"resources.{one.name}: {whose} is being created, and {one.physical_id} may be its object."
+        return f"{text} Try again when that has ended."
+
+    def _owned(self, one: _Wanted, holder: HolderRecord) -> str:
+        """Return the text about an object with an owner, without one of another project."""
+        text = f"resources.{one.name}: {one.physical_id} is owned"
+        stack = self._resources.stack
+        if holder.project != stack.project:
+            return f"{text} by a stack of another project."
+        for row in self._store.resources.with_objects(stack.project, [one.physical_id]):
+            owner = self._store.stacks.get(row.stack_id)
+            if row.name == holder.name and owner is not None:
+                lineage = [owner, *self._store.stacks.ancestors(owner)]
+                names = [level.parent_resource for level in reversed(lineage) if level.parent_resource is not None]
+                path = "/".join([*names, row.name])
+                return f"{text} by {path} of stack {holder.stack_name}. {GIVE_UP}"
+        return f"{text} by stack {holder.stack_name}."
 
     def _taken(self, cloud: CloudIdentity | None, wanted: Collection[_Wanted]) -> dict[str, str]:
         """Return why objects cannot be adopted, by the resource's name."""

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from heatlite.clients.cloud import Cloud, CloudError
 from heatlite.core.errors import EntityNotFound, ResourceTypeUnavailable, StackNotFound
-from heatlite.core.masking import learn
+from heatlite.core.redaction.masking import learn
 from heatlite.plugin.ports import Account
 from heatlite.plugin.registry import Registry
 from heatlite.plugin.resource import Resource
@@ -79,13 +79,15 @@ class Accounts:
     def place(self, user_id: str) -> Place | None:
         """Return the resource that a user's account belongs to.
 
-        None if it no longer exists.
+        None if it no longer exists, also if another one has its name.
         """
         kept = self._store.accounts.of_user(user_id)
         stack = None if kept is None else self._store.stacks.get(kept.stack_id)
         if kept is None or stack is None or stack.deleted_at is not None:
             return None
         rows = self._store.resources.by_name(stack.id, [kept.resource_name])
+        if all(row.physical_name != kept.physical_name for row in rows):
+            return None  # its object has left the stack alive
         objects = frozenset(row.physical_id for row in rows if row.physical_id is not None)
         return Place(stack.project, stack.id, stack.name, kept.resource_name, objects)
 

@@ -3,6 +3,7 @@
 from typing import ClassVar, NoReturn
 
 from heatlite.core.errors import EntityNotFound, HeatliteError
+from heatlite.core.json import Json
 from heatlite.plugin.resource import Resource, ResourceType
 from heatlite.plugin.schema import Schema
 
@@ -11,6 +12,9 @@ class MissingType(Resource[Schema]):
     """Stands in for a missing type. Fails each call of type code with the reason."""
 
     reason: ClassVar[HeatliteError] = EntityNotFound(entity="Resource Type", name="")
+
+    def secrets(self) -> list[Json]:
+        return [*self.data.values()]  # which of it is secret only the type knows
 
     def _fail(self, *_: object, **__: object) -> NoReturn:
         raise self.reason

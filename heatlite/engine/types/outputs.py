@@ -14,8 +14,8 @@ from heatlite.clients.finders import REMEMBERED
 from heatlite.core.context import EXPORT, Context
 from heatlite.core.errors import HeatliteError, PhysicalResourceIDAmbiguity, ResourceNotFound
 from heatlite.core.json import Json, JsonMap, as_map, as_text
-from heatlite.core.masking import MASK, NOTHING, Mask, hiding, masked
-from heatlite.core.status import Status
+from heatlite.core.redaction.masking import MASK, NOTHING, Mask, hiding, masked
+from heatlite.core.status import Status, Verb
 from heatlite.engine.state.definitions import Definitions, secrets_of
 from heatlite.engine.state.values import current_rows, left_over, without_unknown
 from heatlite.engine.types.missing_type import MissingType
@@ -75,8 +75,8 @@ class StackReader:
         values = Values(self.resources_of(stack), {row.name: row for row in current_rows(rows)})
         with hiding(self.mask(stack)):
             # One budget for all outputs: those beyond it fail.
-            budget = bounded(values)
-            return [_output(output, budget) for output in definition.outputs.values()]
+            budget, missing = bounded(values), _never_made(stack, values.rows)
+            return [_output(output, budget, missing) for output in definition.outputs.values()]
 
     def hidden(self, stack: StackRecord) -> frozenset[str]:
         """Return the names of the hidden parameters of the stack and its nested stacks."""
@@ -415,8 +415,19 @@ def _current(rows: Sequence[ResourceRecord], name: str) -> ResourceRecord | None
     return found[0] if found else None
 
 
-def _output(output: OutputDefinition, values: Bounded) -> JsonMap:
+def _never_made(stack: StackRecord, rows: Mapping[str, ResourceRecord]) -> frozenset[str]:
+    """Return the names of resources that updates have left out before they were made."""
+    left_out = () if stack.restricted is None else stack.restricted.left_out
+    return frozenset(name for name in left_out if name not in rows or rows[name].verb is Verb.INIT)
+
+
+def _output(output: OutputDefinition, values: Bounded, missing: frozenset[str]) -> JsonMap:
     shown: JsonMap = {"output_key": output.name, "description": output.description}
+    needed = missing.intersection(requires(output.value)) if missing and output.condition else ()
+    if needed:
+        names = ", ".join(sorted(needed))
+        text = f"An update has left out {names}, which does not exist. Update the whole stack."
+        return {**shown, "output_value": None, "output_error": text}
     try:
         shown["output_value"] = without_unknown(values.resolved(output.value)) if output.condition else None
     except HeatliteError as error:

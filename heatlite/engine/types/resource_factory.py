@@ -9,6 +9,7 @@ from functools import cache, cached_property, partial
 
 from msgspec import Struct
 
+from heatlite.core.actions.repairs import Selection
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import (
     AbsentInMasses,
@@ -19,7 +20,6 @@ from heatlite.core.errors import (
 )
 from heatlite.core.ids import physical_name
 from heatlite.core.json import Json, JsonMap, as_map
-from heatlite.core.repairs import Selection
 from heatlite.core.status import Status, Verb
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.protected import Protected, first_within
@@ -29,7 +29,7 @@ from heatlite.engine.state.values import current_rows, without_unknown
 from heatlite.engine.types.absence import in_masses, service_of
 from heatlite.engine.types.agent_accounts import Accounts, may_want
 from heatlite.engine.types.missing_type import missing_type
-from heatlite.engine.types.observation import Observed, observe
+from heatlite.engine.types.observation import Observed, observable, observe
 from heatlite.engine.types.template_types import TemplateResource, TemplateTypes
 from heatlite.engine.types.type_calls import ask, type_code
 from heatlite.plugin.nested import StackResource
@@ -93,6 +93,7 @@ class ResourceFactory:
     def __init__(self, stack: StackRecord, engine: EngineServices) -> None:
         self.stack = stack
         self.types = engine.types
+        self.now = engine.now
         self.resource_data, self.stack_data = engine.resource_data, engine.stack_data
         self._engine = engine
         self._observed: dict[str, Observed] = {}
@@ -108,7 +109,7 @@ class ResourceFactory:
         self.phase = ""
         """The running phase of the action (`phase_of`)."""
         self.selection: Selection | None = None
-        """The resources that the operation repairs; None: it is not restricted."""
+        """The resources that the operation repairs or leaves out; None: it is not restricted."""
 
     # -- data of the running operation ---------------------------------------------------------------
 
@@ -123,8 +124,7 @@ class ResourceFactory:
 
         `call` is `map`, or that of a thread pool.
         """
-        made = [row for row in rows if row.status is Status.COMPLETE and row.verb not in (Verb.INIT, Verb.DELETE)]
-        todo = [row for row in made if self.type_of(row).has("live_properties")]
+        todo = [row for row in observable(rows, self.selection) if self.type_of(row).has("live_properties")]
         for row, found in zip(todo, call(lambda row: observe(self.make(row)), todo), strict=True):
             self._observed[row.id] = found
         absent = Counter(service_of(row.mapped_type) for row in todo if self._observed[row.id] is None)
@@ -403,7 +403,7 @@ class ResourceFactory:
                 created_at=row.created_at,
                 home=self._home,
                 leaves=row.verb is Verb.DELETE,
-                keeps_members=self.selection is not None,
+                keeps_members=self.selection is not None and self.selection.is_repair,
                 recorded=frozenset(as_map(as_map(self._saved.get(row.name)).get("resources"))),
                 row_id=row.id,
             )

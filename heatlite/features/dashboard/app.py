@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from http import HTTPStatus
+from importlib import import_module
 from urllib.parse import quote, urlsplit
 from wsgiref.types import WSGIApplication
 
@@ -17,12 +18,14 @@ from heatlite.api.routes import App
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.errors import Forbidden, HeatliteError, Unauthorized
+from heatlite.feature import active
 from heatlite.features.dashboard.client import ApiError
+from heatlite.features.dashboard.feature import DashboardSettings
+from heatlite.features.dashboard.frames import Pages, ProjectPage
 from heatlite.features.dashboard.pages.audit import AuditExport, AuditPage
 from heatlite.features.dashboard.pages.care import (
     HealthPage,
     LockPage,
-    NodesPage,
     OutputsPage,
     ProgressPage,
     SnapshotsPage,
@@ -33,14 +36,10 @@ from heatlite.features.dashboard.pages.project import (
     ActionPage,
     ActionsPage,
     ApprovalsPage,
-    HealingPage,
-    NodeActionPage,
-    NodeActionsPage,
-    PlaybooksPage,
     ProjectDeed,
     ServicesPage,
 )
-from heatlite.features.dashboard.pages.stack import Deed, ResourcePage, StackPage, StackView
+from heatlite.features.dashboard.pages.stack import Deed, ResourcePage, ResourcesPage, StackView
 from heatlite.features.dashboard.pages.stacks import Events, StacksPage
 from heatlite.features.dashboard.rendering import create_environment, static_files
 from heatlite.features.dashboard.sessions import Sessions, Visitor, digest, new_key
@@ -56,8 +55,8 @@ SECURE_COOKIE = "__Host-heatlite"
 PLAIN_COOKIE = "heatlite-ui"
 """Beginning of the name without https: browsers reject the prefix there."""
 
-EDITORS = ("/new", "/change", "/do/node_action", "/do/playbook", "/do/policy")
-"""Ends of paths of forms with long texts, which a login must not lose."""
+EDITORS = ("/new", "/change")
+"""Ends of paths of forms with long texts, which a login must not lose; features add theirs."""
 ENDED = "Log in in a new tab, then reload this page: it sends the form again."
 STALE = "The form was of a session that has ended. Look at it, and press again."
 
@@ -98,8 +97,10 @@ def create_ui(
     app: WSGIApplication, access: AccessControl, store: Store, clock: Clock, settings: Settings
 ) -> "falcon.App[Request, Response]":
     """Create the application. `app` is that of the API."""
-    sessions = Sessions(store, clock, settings.ui_session_hours * 3600)
-    site = Site(app, access, store, sessions, settings, create_environment())
+    sessions = Sessions(store, clock, settings.of(DashboardSettings).ui_session_hours * 3600)
+    added = pages_of(settings)
+    templates = create_environment([one.templates for one in added])
+    site = Site(app, access, store, sessions, settings, templates, added)
     made: falcon.App[Request, Response] = falcon.App(
         media_type=falcon.MEDIA_HTML, request_type=Request, middleware=Gate(site)
     )
@@ -108,13 +109,19 @@ def create_ui(
     parts = falcon.media.MultipartFormHandler()
     parts.parse_options.max_body_part_count = MAX_FIELDS
     made.req_options.media_handlers[falcon.MEDIA_MULTIPART] = parts
-    errors = Errors(site)
+    errors = Errors(site, (*EDITORS, *(f"/do/{form}" for one in added for form in one.long_forms)))
     made.add_error_handler(Exception, errors.on_unexpected)
     made.add_error_handler(falcon.HTTPError, errors.on_http_error)
     made.add_error_handler(HeatliteError, errors.on_error)
     made.add_error_handler(ApiError, errors.on_api_error)
     _add_routes(made, site)
     return made
+
+
+def pages_of(settings: Settings) -> list[Pages]:
+    """Return the pages of the features that are on."""
+    modules = [import_module(one.pages) for one in active(settings) if one.pages]
+    return [pages for module in modules if isinstance(pages := module.PAGES, Pages)]
 
 
 def _add_routes(app: "falcon.App[Request, Response]", site: Site) -> None:
@@ -126,32 +133,30 @@ def _add_routes(app: "falcon.App[Request, Response]", site: Site) -> None:
     project = ROOT + "/p/{project}"
     app.add_route(project, StacksPage(site))
     app.add_route(project + "/events", Events(site))
-    app.add_route(project + "/do/{deed}", ProjectDeed(site))
-    pages: dict[str, Callable[[Site], object]] = {
+    kinds: dict[str, type[ProjectPage]] = {
         "/actions": ActionsPage,
         "/actions/{action}": ActionPage,
         "/approvals": ApprovalsPage,
-        "/healing": HealingPage,
-        "/nodes": NodeActionsPage,
-        "/nodes/{node_action}": NodeActionPage,
-        "/playbooks": PlaybooksPage,
         "/services": ServicesPage,
     }
+    kinds |= {path: kind for one in site.added for path, kind in one.project.items()}
+    pages = {path: kind(site) for path, kind in kinds.items()}
     for path, page in pages.items():
-        app.add_route(project + path, page(site))
+        app.add_route(project + path, page)
+    app.add_route(project + "/do/{deed}", ProjectDeed(site, pages))
     app.add_route(project + "/new", NewPage(site))
     app.add_route(project + "/audit", AuditPage(site))
     app.add_route(project + "/audit.csv", AuditExport(site))
     stack = project + "/stacks/{name}/{stack_id}"
     views: dict[str, StackView] = {
-        "": StackPage(site),
+        "": ResourcesPage(site),
         "/health": HealthPage(site),
         "/lock": LockPage(site),
-        "/nodes": NodesPage(site),
         "/outputs": OutputsPage(site),
         "/progress": ProgressPage(site),
         "/snapshots": SnapshotsPage(site),
     }
+    views |= {path: kind(site) for one in site.added for path, (_, kind) in one.stack.items()}
     for path, view in views.items():
         app.add_route(stack + path, view)
     app.add_route(stack + "/change", ChangePage(site))
@@ -259,8 +264,9 @@ def _fields(req: Request) -> dict[str, str]:
 class Errors:
     """Pages for errors."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, editors: tuple[str, ...]) -> None:
         self._site = site
+        self._editors = editors
 
     def page(self, req: Request, resp: Response, status: HTTPStatus, message: str, login: str = "") -> None:
         """Answer with a page that shows an error. Its command line lists the stacks.
@@ -307,7 +313,7 @@ class Errors:
         if req.query_string and req.method == "GET":
             place += f"?{req.query_string}"
         target = f"{req.root}/login?next={falcon.uri.encode_value(place)}"
-        if req.method == "POST" and req.path.endswith(EDITORS):
+        if req.method == "POST" and req.path.endswith(self._editors):
             self.page(req, resp, HTTPStatus.UNAUTHORIZED, ENDED, login=target)
             return
         resp.status, resp.location = HTTPStatus.SEE_OTHER, target

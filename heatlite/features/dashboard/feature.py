@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from heatlite.core.config import Settings
-from heatlite.core.extras import MissingLibrary
+from heatlite.core.config import FeatureSettings, Settings
+from heatlite.core.runtime.extras import MissingLibrary
 from heatlite.feature import Feature
 
 if TYPE_CHECKING:
@@ -15,10 +15,21 @@ if TYPE_CHECKING:
     from heatlite.store.feature_store import FeatureStore
 
 
+class DashboardSettings(FeatureSettings, frozen=True):
+    """Settings of the dashboard."""
+
+    ui: bool = False
+    """Serve the dashboard at /ui (docs/dashboard.md).
+    Needs the extra `server`."""
+    ui_session_hours: float = 8.0
+    """Hours after which the dashboard asks for the credentials again."""
+
+
 class Dashboard(Feature):
     """Pages below /ui, if the setting `ui` says so."""
 
     name = "dashboard"
+    settings = DashboardSettings
 
     def stores(self) -> "Sequence[type[FeatureStore]]":
         from heatlite.features.dashboard.store.store import SessionStore
@@ -26,13 +37,16 @@ class Dashboard(Feature):
         return (SessionStore,)
 
     def check(self, settings: Settings) -> None:
-        if settings.ui:
+        if settings.of(DashboardSettings).ui:
             _mount()
+            from heatlite.features.dashboard.app import pages_of
+
+            pages_of(settings)  # processes of the API share the modules
 
     def add_routes(
         self, routes: "Routes", components: "Components", access: "AccessControl", trail: "AuditTrail"
     ) -> None:
-        if components.settings.ui:
+        if components.settings.of(DashboardSettings).ui:
             _mount()(routes.app, access, components)
 
 

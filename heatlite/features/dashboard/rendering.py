@@ -2,7 +2,7 @@
 
 import hashlib
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader
 from msgspec import Struct
 
 from heatlite.core.json import Json, dump
-from heatlite.core.texts import without_format
+from heatlite.core.redaction.texts import without_format
 from heatlite.features.dashboard.status import Look, look
 
 FOLDER = Path(__file__).parent
@@ -41,15 +41,18 @@ def static_files() -> tuple[Mapping[str, str], Mapping[str, StaticFile]]:
     return names, files
 
 
-def create_environment() -> Environment:
-    """Create the environment of all templates. Every value is escaped."""
+def create_environment(folders: Sequence[Path]) -> Environment:
+    """Create the environment of all templates. Every value is escaped.
+
+    `folders` have those of features.
+    """
     found = Environment(
-        loader=FileSystemLoader(FOLDER / "templates"),
+        loader=FileSystemLoader([FOLDER / "templates", *folders]),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         auto_reload=False,
-        finalize=_seen,
+        finalize=_finalize,
     )
     found.filters.update(look=_look, age=age, moment=moment, zoned=zoned)
     found.filters.update(shown=shown, yaml=as_yaml, json=dump, sh=shlex.quote)
@@ -57,7 +60,7 @@ def create_environment() -> Environment:
     return found
 
 
-def _seen(value: object) -> object:
+def _finalize(value: object) -> object:
     """Return a text with escapes for marks of direction.
 
     The filter ``e`` keeps the values of fields of forms as they are.

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from heatlite.core.clock import Clock
 from heatlite.core.json import dump, parse
-from heatlite.core.secret_fields import HidesSecrets
+from heatlite.core.redaction.secret_fields import HidesSecrets
 from heatlite.features.dashboard.store.store import SessionStore, UiSessionRecord
 from heatlite.store.store import Store
 

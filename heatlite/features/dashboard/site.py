@@ -4,7 +4,7 @@ import hashlib
 import shlex
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from urllib.parse import urlencode
 
 import falcon
@@ -16,9 +16,13 @@ from heatlite.api.access.authentication import AccessControl
 from heatlite.api.request import Request as ApiRequest
 from heatlite.core.config import Auth, Settings
 from heatlite.core.errors import HTTPForbidden, Unauthorized
+from heatlite.core.json import as_map
 from heatlite.features.dashboard.client import Api, ApiError, api_environ, quoted
 from heatlite.features.dashboard.sessions import Sessions, Visitor
 from heatlite.store.store import Store
+
+if TYPE_CHECKING:
+    from heatlite.features.dashboard.frames import Pages
 
 DEFAULT_PROJECT = "default"
 TOKEN = "HTTP_X_AUTH_TOKEN"
@@ -35,46 +39,29 @@ class Tab(Struct, frozen=True):
     """Rule of the API that the page needs."""
 
 
-TABS = (
+FIRST_TABS = (
     Tab("stacks", "Stacks", "", "stacks:index"),
-    Tab("approvals", "Approvals", "/approvals", "node_actions:list"),
+    Tab("approvals", "Approvals", "/approvals", "actions:list"),
     Tab("actions", "Actions", "/actions", "actions:list"),
-    Tab("healing", "Healing", "/healing", "health:show"),
-    Tab("nodes", "Nodes", "/nodes", "node_actions:list"),
-    Tab("playbooks", "Playbooks", "/playbooks", "node_playbooks:list"),
+)
+LAST_TABS = (
     Tab("services", "Services", "/services", "service:index"),
     Tab("audit", "Audit", "/audit", "audit:index"),
 )
 
 DONE = {
-    "acknowledge": "The suspension is over.",
-    "approve": "Approved.",
-    "approve_repair": "The repair has begun.",
-    "approve_run": "The run is approved.",
-    "cancel": "The cancellation is asked for.",
-    "close": "The incident is closed.",
-    "delete_playbook": "The playbook is gone.",
     "drop": "The request is dropped.",
-    "node_action": "The action waits for approval.",
-    "orchestrate": "The nodes are being polled.",
-    "playbook": "The playbook is saved.",
     "decide": "Decided.",
-    "policy": "The policy is saved.",
-    "policy_off": "The policy is gone: nothing is repaired by itself.",
     "snapshot": "The snapshot is being taken.",
     "restore": "The stack is being restored.",
     "delete_snapshot": "The snapshot is being deleted.",
-    "reject": "Rejected.",
-    "reject_run": "The run is rejected.",
     "replay": "The request was made again.",
-    "run": "The run waits for approval.",
     "signal": "The action has the signal.",
     "new": "The stack is being created.",
     "change": "The plan is being done.",
     "lock": "The stack is locked.",
     "unlock": "The lock is gone.",
     "mark": "The mark is changed.",
-    "heal": "The repair has begun.",
     "protect": "The protection is set.",
     "unprotect": "The protection is gone.",
     "check": "The check has begun.",
@@ -127,15 +114,26 @@ class Site:
     """The dashboard of one process."""
 
     def __init__(
-        self, app: Any, access: AccessControl, store: Store, sessions: Sessions, settings: Settings, pages: Environment
+        self,
+        app: Any,
+        access: AccessControl,
+        store: Store,
+        sessions: Sessions,
+        settings: Settings,
+        templates: Environment,
+        added: "Sequence[Pages]",
     ) -> None:
-        """`app` is the WSGI application of the API."""
+        """`app` is the WSGI application of the API, `added` the pages of features."""
         self.app = app
         self.access = access
         self.store = store
         self.sessions = sessions
         self.settings = settings
-        self._pages = pages
+        self.added = added
+        self._templates = templates
+        self._tabs = (*FIRST_TABS, *(tab for one in added for tab in one.tabs), *LAST_TABS)
+        self._parts = [(path.removeprefix("/"), word) for one in added for path, (word, _) in one.stack.items()]
+        self._done = {**DONE, **{form: message for one in added for form, message in one.done.items()}}
 
     @property
     def auth(self) -> Auth:
@@ -186,6 +184,9 @@ class Site:
         """
         rights = self.rights(req, project) if project else None
         may = rights.may if rights else _nothing
+        if project and "waiting" not in values and may("stacks:index"):
+            counts = as_map(self.api(req, project).get("/counts").get("counts"))
+            values = {**values, "waiting": counts.get("waiting")}
         tag = f"{req.answers.hexdigest()}-{rights.digest}-{req.visitor.csrf[:16]}" if rights and not error else ""
         if tag and tag == req.get_header("If-None-Match"):
             resp.status = HTTPStatus.NOT_MODIFIED
@@ -202,13 +203,14 @@ class Site:
             "may": may,
             "tag": tag,
             "error": error,
-            "tabs": [tab for tab in TABS if may(tab.rule)],
+            "tabs": [tab for tab in self._tabs if may(tab.rule)],
+            "parts": self._parts,
             "did": req.get_param("did", default=""),
             "tab": "",
-            "done": DONE,
+            "done": self._done,
         }
         resp.content_type = falcon.MEDIA_HTML
-        resp.text = self._pages.get_template(template).render({**frame, **values})
+        resp.text = self._templates.get_template(template).render({**frame, **values})
 
 
 class Rights:

@@ -11,22 +11,23 @@ from typing import Annotated, TypeAlias
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from heatlite.core.actions.repairs import RepairStep, Selection
 from heatlite.core.clock import Clock
 from heatlite.core.context import Context
 from heatlite.core.errors import ActionConflict, InvalidStackState, ResourceNotFound
 from heatlite.core.ids import random_id
 from heatlite.core.json import JsonMap
-from heatlite.core.repairs import RepairStep, Selection
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import audit
 from heatlite.engine.operations.repairs import Repairs
 from heatlite.engine.state.conflict_rules import Operation, locked_error
 from heatlite.engine.state.requests import ShownPlan
+from heatlite.features.healing.loop.examining import Examined, claims_of, examined
 from heatlite.features.healing.loop.repairing import Chosen, held_error, selection_of
-from heatlite.features.healing.loop.scene import HOLDS_MARK, Scene
+from heatlite.features.healing.loop.scene import Scene, needs_mark
 from heatlite.features.healing.loop.sweep import HealingLoop
 from heatlite.features.healing.loop.tree import Place
-from heatlite.features.healing.reports import API
+from heatlite.features.healing.reports import API, DRIFT
 from heatlite.features.healing.rules.brakes import repair_brakes
 from heatlite.features.healing.rules.incident import pending
 from heatlite.features.healing.store.records import IncidentRecord
@@ -80,24 +81,29 @@ class HealByHand:
         Raises HealingHeld with the brakes that hold it, ResourceNotFound, InvalidStackState if nothing is marked,
         PlanChanged, RepairSpreads, and what refuses the update.
         """
-        with self._repairs.admitted(context, stack, "/actions", body) as root:
-            scene = self._scene(root)
-            paths = _paths(scene, asked)
-            if not paths:
-                raise _nothing(scene)
-            opened = [_incident(scene, path) for path in paths if not _incidents_at(scene, path)]
-            scene = replace(scene, tree=replace(scene.tree, incidents=[*scene.tree.incidents, *opened]))
-            chosen = _chosen(scene, self._steps(scene, paths, asked.step))
-            _check_brakes(context, scene, chosen, asked.ignore)
-            self._rows.incidents.insert_many(opened)
-            action = self._repairs.enqueue(
-                context,
-                root,
-                selection_of(chosen),
-                plan_digest=asked.plan_digest,
-                may_spread=Brake.SPREADS in asked.ignore,
-            )
-            self._loop.repairing.record(scene, chosen, action, f"repaired by {context.user}")
+        def attempt(known: Examined) -> Sequence[str]:
+            with self._repairs.admitted(context, stack, "/actions", body) as root:
+                scene = self._scene(root)
+                paths = _paths(scene, asked)
+                if not paths:
+                    raise _nothing(scene)
+                opened = [_incident(scene, path) for path in paths if not _incidents_at(scene, path)]
+                scene = replace(scene, tree=replace(scene.tree, incidents=[*scene.tree.incidents, *opened]))
+                chosen = _chosen(scene, self._steps(scene, paths, asked.step))
+                _check_brakes(context, scene, chosen, asked.ignore)
+                self._rows.incidents.insert_many(opened)
+                action = self._repairs.enqueue(
+                    context,
+                    root,
+                    selection_of(chosen),
+                    plan_digest=asked.plan_digest,
+                    may_spread=Brake.SPREADS in asked.ignore,
+                    claims=claims_of(self._repairs, context, root, selection_of(chosen), known),
+                )
+                self._loop.repairing.record(scene, chosen, action, f"repaired by {context.user}")
+            return paths
+
+        paths = examined(self._repairs, attempt, insists=Brake.QUOTA in asked.ignore)
         told = ",".join(paths), ",".join(sorted(asked.ignore)), context.user
         audit.info("healing stack=%s request=heal resources=%s ignore=%s by=%s", stack.id, *told)
 
@@ -113,7 +119,7 @@ class HealByHand:
         paths = _paths(scene, asked)
         if not paths:
             raise _nothing(scene)
-        return self._repairs.plan(stack, Selection(self._steps(scene, paths, asked.step))).shown
+        return self._repairs.shown(stack, Selection(self._steps(scene, paths, asked.step)))
 
     def _steps(self, scene: Scene, paths: Sequence[str], step: RepairStep | None) -> dict[str, RepairStep]:
         """Return the step of each path.
@@ -161,7 +167,7 @@ def _paths(scene: Scene, asked: HealRequest) -> list[str]:
     paths = {*asked.resources}
     if not paths:
         paths = {path for path, place in places.items() if _is_marked(place)}
-        paths |= {one.path for one in scene.tree.incidents if one.state in HOLDS_MARK and one.path in places}
+        paths |= {one.path for one in scene.tree.incidents if needs_mark(one) and one.path in places}
     return sorted(path for path in paths if not any(path.startswith(f"{other}/") for other in paths))
 
 
@@ -204,8 +210,12 @@ def _chosen(scene: Scene, steps: Mapping[str, RepairStep]) -> list[Chosen]:
 
 
 def _incidents_at(scene: Scene, path: str) -> list[IncidentRecord]:
-    """Return the open incidents of a resource and of those below it."""
-    return [one for one in scene.tree.incidents if one.path == path or one.path.startswith(f"{path}/")]
+    """Return the open incidents of a resource and of those below it.
+
+    Not those of drift, which a revert ends.
+    """
+    faults = [one for one in scene.tree.incidents if one.source != DRIFT]
+    return [one for one in faults if one.path == path or one.path.startswith(f"{path}/")]
 
 
 def _incident(scene: Scene, path: str) -> IncidentRecord:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from heatlite.core.config import FeatureSettings
 from heatlite.feature import Feature
 
 if TYPE_CHECKING:
@@ -10,15 +11,25 @@ if TYPE_CHECKING:
     from heatlite.api.audit import AuditTrail
     from heatlite.api.components import Components
     from heatlite.api.routes import Routes
+    from heatlite.core.actions.decisions import Decider
     from heatlite.core.clock import Clock
+    from heatlite.engine.why.tree import Told, Tree
     from heatlite.store.feature_store import FeatureStore
     from heatlite.store.store import Store
+
+
+class HealingSettings(FeatureSettings, frozen=True):
+    """Settings of healing."""
+
+    incident_days: int = 90
+    """Retention of closed incidents with their observations, and of ended observations, in days."""
 
 
 class HealingFeature(Feature):
     """Reports of monitoring systems, incidents, policies and repairs."""
 
     name = "healing"
+    settings = HealingSettings
     commands = {
         "Health, locks and protection": {
             "heatlite.features.healing.commands.healing": ("heal", "healing", "incident"),
@@ -26,6 +37,7 @@ class HealingFeature(Feature):
         }
     }
     modules = ("heatlite.features.healing.api.routes", "heatlite.features.healing.api.tokens")
+    pages = "heatlite.features.healing.pages"
 
     def rules(self) -> Mapping[str, frozenset[str]]:
         from heatlite.features.healing.api.rules import RULES
@@ -55,6 +67,18 @@ class HealingFeature(Feature):
                 components.of(Healing).loop.sweep()
 
         return (sweep,)
+
+    def why(self, components: "Components", tree: "Tree", told: "Sequence[Told]") -> "Sequence[Told]":
+        from heatlite.features.healing.store.store import HealingStore
+        from heatlite.features.healing.why import read
+
+        return read(components.store.of(HealingStore), tree, told)
+
+    def deciders(self, components: "Components") -> "Mapping[str, Decider]":
+        from heatlite.features.healing.api.deciding import RepairDecider
+        from heatlite.features.healing.store.incidents import REPAIR
+
+        return {REPAIR: RepairDecider(components)}
 
     def add_routes(
         self, routes: "Routes", components: "Components", access: "AccessControl", trail: "AuditTrail"

@@ -2,7 +2,7 @@
 
 from itertools import product
 
-from heatlite.core.meter import Count, Durations
+from heatlite.core.runtime.meter import Count, Durations
 from heatlite.features.healing.terms import DEFAULT_SOURCES, ReportResult
 
 REPORTS = Count(

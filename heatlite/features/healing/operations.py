@@ -4,6 +4,7 @@
 from msgspec import Struct
 from msgspec.structs import replace
 
+from heatlite.core.actions.decisions import DecisionStep
 from heatlite.core.clock import Clock
 from heatlite.core.context import Context
 from heatlite.core.errors import (
@@ -20,12 +21,14 @@ from heatlite.engine.admission.admission import audit
 from heatlite.engine.admission.offered_types import check_types
 from heatlite.engine.state.conflict_rules import Operation, locked_error
 from heatlite.features.healing.errors import PolicyChanged
+from heatlite.features.healing.loop.examining import Examined, examined
 from heatlite.features.healing.loop.scene import Scene
 from heatlite.features.healing.loop.sweep import HealingLoop
-from heatlite.features.healing.rules.brakes import ScopeFacts, cooldown_until
+from heatlite.features.healing.rules.brakes import ScopeFacts, repair_cooldown_until
 from heatlite.features.healing.rules.incident import Event
 from heatlite.features.healing.rules.policy import PolicySettings, check_policy
 from heatlite.features.healing.rules.windows import next_start, opened_at
+from heatlite.features.healing.store.incidents import decision_of
 from heatlite.features.healing.store.records import (
     HealingPolicyRecord,
     HealingScopeRecord,
@@ -82,7 +85,7 @@ class HealingOperations:
         for scope in sorted({*(one.scope for one in tree.incidents), *tree.scopes, *tree.members}):
             facts, settings = tree.scope_facts(scope, now), tree.policy.of_scope(scope)
             record = tree.scopes.get(scope, HealingScopeRecord(stack.id, scope))
-            cooled, is_open = cooldown_until(facts, settings), opened_at(settings.windows, now) is not None
+            cooled, is_open = repair_cooldown_until(facts, settings), opened_at(settings.windows, now) is not None
             cooled = cooled if cooled is not None and cooled > now else None
             opens = None if is_open else next_start(settings.windows, now)
             recent = sum(begun > now - settings.repairs_per for begun in facts.begun)
@@ -181,6 +184,8 @@ class HealingOperations:
                 if incident.is_marked and scene.is_locked(place):
                     held = next((one for one in place.stacks if one.locked), scene.tree.root)
                     raise locked_error(Operation.MARK, held, context)
+            if incident.state is IncidentState.PROPOSED:
+                self._store.listeners.decided(decision_of(DecisionStep.REJECTED, incident, context))
             told = f"closed by {context.user}: {reason}" if reason else f"closed by {context.user}"
             self._loop.apply(scene, incident, Event.CLEARED, now, told)
             left = self.incident(context.project, incident_id)
@@ -199,12 +204,17 @@ class HealingOperations:
         proposed, PlanChanged, HealingHeld, and what refuses the update.
         """
         now = self._clock.now()
-        with self._store.transaction():
-            incident, scene = self._open(context, incident_id, now)
-            check_types(context, self._store.resources.types(incident.root_id))
-            if incident.state is not IncidentState.PROPOSED or scene is None:
-                raise InvalidStackState(f"Incident {incident.id} is {incident.state}: it proposes no repair.")
-            self._loop.repairing.approve(scene, incident, plan_digest, context.user)
+
+        def attempt(known: Examined) -> None:
+            with self._store.transaction():
+                incident, scene = self._open(context, incident_id, now)
+                check_types(context, self._store.resources.types(incident.root_id))
+                if incident.state is not IncidentState.PROPOSED or scene is None:
+                    raise InvalidStackState(f"Incident {incident.id} is {incident.state}: it proposes no repair.")
+                self._store.listeners.decided(decision_of(DecisionStep.APPROVED, incident, context))
+                self._loop.repairing.approve(scene, incident, plan_digest, context.user, known)
+
+        examined(self._loop.repairing.repairs, attempt)
         audit.info("healing incident=%s request=approve digest=%s by=%s", incident_id, plan_digest, context.user)
 
     def _open(self, context: Context, incident_id: str, now: float) -> tuple[IncidentRecord, Scene | None]:

@@ -91,8 +91,7 @@ def policy_of_yaml(document: Json) -> Json:
     if not isinstance(document, dict):
         return document
     read: dict[str, Json] = dict(document)
-    if read.get("mode") is False:
-        read["mode"] = Mode.OFF.value
+    read.update({name: Mode.OFF.value for name in ("mode", "drift") if read.get(name) is False})
     rules = read.get("rules")
     if isinstance(rules, list):
         read["rules"] = [policy_of_yaml(rule) for rule in rules]
@@ -105,6 +104,10 @@ class SecondOpinion(StrEnum):
     NONE = "none"
     CHECK = "check"
     """The resource is checked first."""
+
+
+REVERT = "revert"
+"""Step of a repair that puts drift back."""
 
 
 class RepairResult(StrEnum):
@@ -141,16 +144,18 @@ class Brake(StrEnum):
     CONFIRMING = "confirming"
     BELOW_MIN = "below_min"
     WINDOW_CLOSED = "window_closed"
-    COOLDOWN = "cooldown"
+    REPAIR_COOLDOWN = "cooldown"
     RATE = "rate"
     PARALLEL = "parallel"
+    QUOTA = "quota"
+    """The repair needs more than the quota of the project in the cloud leaves."""
     SPREADS = "spreads"
     AWAITING_APPROVAL = "awaiting_approval"
 
 
 PACE_BRAKES = frozenset({
-    Brake.BUSY, Brake.IN_GRACE, Brake.CONFIRMING, Brake.BELOW_MIN, Brake.WINDOW_CLOSED, Brake.COOLDOWN, Brake.RATE,
-    Brake.PARALLEL, Brake.SPREADS, Brake.AWAITING_APPROVAL,
+    Brake.BUSY, Brake.IN_GRACE, Brake.CONFIRMING, Brake.BELOW_MIN, Brake.WINDOW_CLOSED, Brake.REPAIR_COOLDOWN,
+    Brake.RATE, Brake.PARALLEL, Brake.QUOTA, Brake.SPREADS, Brake.AWAITING_APPROVAL,
 })  # fmt: skip
 """Brakes that say "not now"."""
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from msgspec import Struct, convert, field, to_builtins
 from msgspec.structs import replace
 
-from heatlite.core.file_locks import locked
 from heatlite.core.json import JsonMap, parse, pretty
+from heatlite.core.runtime.file_locks import locked
 from heatlite.features.migrate.findings import Finding
 
 FORMAT = 1

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from heatlite.clients.cloud import CloudUnavailable, NoService
 from heatlite.clients.connection import LOOKED_FOR
 from heatlite.core.config import BadSetting
-from heatlite.core.extras import MissingLibrary
+from heatlite.core.runtime.extras import MissingLibrary
 
 if TYPE_CHECKING:
     from keystoneauth1.session import Session

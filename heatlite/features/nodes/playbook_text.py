@@ -51,6 +51,7 @@ _STAGE: JsonMap = {
         "name": _NAME,
         "nodes": _NODES,
         "at_once": {"type": ["integer", "string"], "minimum": 1, **_ALL},
+        "unhealthy": {"enum": ["wait", "skip"]},
         "action": {
             "type": "object",
             "properties": {"kind": _NAME, "args": {"type": "object"}},
@@ -92,6 +93,8 @@ class Stage(Struct, frozen=True):
     """On how many nodes it may be under way; None: on all."""
     kind: str
     args: JsonMap
+    skips: bool = False
+    """True if a node that is CHECK_FAILED is skipped. Otherwise the stage waits for it."""
 
 
 class Playbook(Struct, frozen=True):
@@ -173,4 +176,12 @@ def _stage(data: JsonMap) -> Stage:
         names = tuple(cast(list[str], nodes["names"]))
     at_once = data.get("at_once", 1)
     limit = None if at_once == ALL else int(cast(float, at_once))
-    return Stage(str(data["name"]), names, attribute, limit, str(action["kind"]), cast(JsonMap, action.get("args", {})))
+    return Stage(
+        name=str(data["name"]),
+        names=names,
+        attribute=attribute,
+        at_once=limit,
+        kind=str(action["kind"]),
+        args=cast(JsonMap, action.get("args", {})),
+        skips=data.get("unhealthy") == "skip",
+    )

@@ -8,10 +8,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Literal, cast
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from heatlite.core.action_payloads import ActionInputs, PlaybookStage
+from heatlite.core.actions.decisions import Decision, DecisionStep
+from heatlite.core.actions.payloads import ActionInputs, PlaybookStage
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
@@ -20,7 +21,6 @@ from heatlite.core.errors import (
     Forbidden,
     HTTPBadRequest,
     InvalidActionState,
-    PlaybookChanged,
     RequestLimitExceeded,
     StackNotFound,
 )
@@ -29,15 +29,16 @@ from heatlite.core.json import AnyMap, Json, canonical
 from heatlite.core.status import ActionStatus, Result, Verb
 from heatlite.engine.admission.admission import Admission, audit, zone_of
 from heatlite.engine.execution.termination import outputs
-from heatlite.engine.operations.schedule import MAX_SCHEDULED
+from heatlite.engine.operations.scheduled_actions import MAX_SCHEDULED
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.requests import Span
 from heatlite.engine.types.outputs import StackReader
+from heatlite.features.nodes.feature import NodeSettings
 from heatlite.features.nodes.playbook_text import Attribute, Playbook, Stage, read_playbook
-from heatlite.features.nodes.states import NodeActionState, Requester
+from heatlite.features.nodes.states import NodeActionState, PlaybookChanged, Requester
 from heatlite.features.nodes.store.records import NodeActionRecord, NodePlaybookRecord, NodeRecord
 from heatlite.features.nodes.store.store import NodeStore
-from heatlite.features.nodes.transitions import Ledger, decision_line, new_action
+from heatlite.features.nodes.transitions import PLAYBOOK_RUN, Ledger, decision_line, new_action
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.expression import select
@@ -104,6 +105,7 @@ class Playbooks:
         self._rows = store.of(NodeStore)
         self._clock = clock
         self._settings = settings
+        self._by_another = settings.of(NodeSettings).node_approval_by_another
         self._admission = admission
         self._reader = reader
         self._ledger = ledger
@@ -168,7 +170,7 @@ class Playbooks:
         """
         if request.granted and not context.may(APPROVE):
             raise Forbidden(action=APPROVE)
-        if request.granted and self._settings.node_approval_by_another:
+        if request.granted and self._by_another:
             raise Forbidden('Another user must approve the run (node_approval_by_another): leave out "approval".')
         with self._store.transaction():
             held = self._store.stacks.lock(stack.id)
@@ -179,10 +181,10 @@ class Playbooks:
                     message=f"{MAX_SCHEDULED} actions on stack {stack.name} wait to be approved, or for their time."
                 )
             plan = self.plan(held, request)
-            stages = (PlaybookStage(one.stage.name, one.stage.at_once or "all", len(one.nodes)) for one in plan.stages)
-            inputs = ActionInputs(playbook=request.playbook, digest=plan.digest, stages=tuple(stages))
+            stages = tuple(map(_described, plan.stages))
+            inputs = ActionInputs(playbook=request.playbook, digest=plan.digest, stages=stages)
             run = replace(
-                self._admission.new_action(context, held, Verb.PLAYBOOK, inputs), pending=1, deadline=None, secrets=None
+                self._admission.new_action(context, held, Verb.RUN, inputs), pending=1, deadline=None, secrets=None
             )
             run = replace(run, timeout=request.timeout or run.timeout)
             self._store.queue.schedule(run)
@@ -194,7 +196,11 @@ class Playbooks:
             ]
             self._ledger.put(actions, [decision_line(one, context, "") for one in actions])
             if request.granted:
+                self._decide(DecisionStep.GRANTED, run, context)
                 self._approve(context, run, plan.digest)
+            else:
+                nodes = dict.fromkeys(node.name for planned in plan.stages for node in planned.nodes)
+                self._decide(DecisionStep.ASKED, run, context, tuple(nodes))
         audit.info("run of a playbook stack=%s action=%s by=%s", stack.id, run.id, context.user)
         return run.id
 
@@ -212,13 +218,14 @@ class Playbooks:
 
     def _approve(self, context: Context, run: ActionRecord, digest: str | None) -> None:
         run, stack = self._unapproved(run), self._stack(run)
-        with self._admission.admitted(self._admission.precheck_action(context, Operation.PLAYBOOK, stack)) as stack:
-            if self._settings.node_approval_by_another and run.requested_by == context.user:
+        with self._admission.admitted(self._admission.precheck_action(context, Operation.RUN, stack)) as stack:
+            if self._by_another and run.requested_by == context.user:
                 raise Forbidden(
                     "You have requested the run yourself: another user must approve it (node_approval_by_another)."
                 )
             if digest is not None and digest != run.inputs.digest:
                 raise PlaybookChanged(action_id=run.id, digest=run.inputs.digest)
+            self._decide(DecisionStep.APPROVED, run, context)
             now = self._clock.now()
             deadline = now + self._settings.time_limit(run.timeout)
             started = replace(run, zone=zone_of(stack), deadline=deadline, started_at=now, updated_at=now)
@@ -240,11 +247,21 @@ class Playbooks:
             run = self._unapproved(run)
             reason = f"Rejected by {context.user}"
             told = outputs(Result.CANCEL, reason)
+            self._decide(DecisionStep.REJECTED, run, context)
             self._store.moves.end(run, ActionStatus.CANCELLED, reason, self._clock.now(), told)
             after = self._store.actions.get(run.id)
         assert after is not None
         audit.info("reject stack=%s action=%s by=%s", run.stack_id, run.id, context.user)
         return after
+
+    def _decide(
+        self, step: DecisionStep, run: ActionRecord, context: Context, nodes: tuple[str, ...] = ()
+    ) -> None:
+        """Tell of a step of the decision about a run. Raises what refuses it."""
+        told = Decision(
+            step, PLAYBOOK_RUN, run.id, run.project, run.root_id, context, run.inputs.digest, nodes=nodes
+        )
+        self._store.listeners.decided(told)
 
     def _stack(self, run: ActionRecord) -> StackRecord:
         stack = self._store.stacks.get(run.stack_id)
@@ -259,7 +276,7 @@ class Playbooks:
         """
         self._store.stacks.lock(run.stack_id)
         taken = self._store.actions.lock(run.id)
-        if taken is None or taken.verb is not Verb.PLAYBOOK:
+        if taken is None or taken.verb is not Verb.RUN:
             raise EntityNotFound(f"The Run of a playbook ({run.id}) could not be found.")
         if taken.status is not ActionStatus.INIT:
             hint = "only what waits for approval can be approved or rejected."
@@ -320,9 +337,15 @@ class Playbooks:
     def _digest(self, stages: Sequence[PlannedStage]) -> str:
         told = [
             [one.stage.name, one.stage.at_once, one.stage.kind, one.stage.args, [node.id for node in one.nodes]]
+            + (["skip"] if one.stage.skips else [])
             for one in stages
         ]
         return self._store.encryption.digest(canonical(told))
+
+
+def _described(planned: PlannedStage) -> PlaybookStage:
+    stage = planned.stage
+    return PlaybookStage(stage.name, stage.at_once or "all", len(planned.nodes), "skip" if stage.skips else UNSET)
 
 
 def _by_name(node: NodeRecord) -> tuple[str, list[tuple[int, str]], str]:

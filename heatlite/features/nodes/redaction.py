@@ -1,7 +1,7 @@
 """Redaction of node actions: hidden parameters, and fields with secret names."""
 
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.masking import Mask, named_secrets, without_named
+from heatlite.core.redaction.masking import Mask, named_secrets, without_named
 from heatlite.features.nodes.store.records import NodeActionRecord
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from msgspec import Struct
 from msgspec.structs import replace
 
+from heatlite.core.actions.decisions import DecisionStep
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
@@ -16,20 +17,25 @@ from heatlite.core.errors import (
     EntityNotFound,
     Forbidden,
     HTTPBadRequest,
-    InvalidNodeActionState,
     MultipleChoices,
-    NodeActionChanged,
-    NodeActionExists,
     RequestLimitExceeded,
     StackNotFound,
 )
 from heatlite.core.ids import random_id
 from heatlite.core.json import JsonMap, canonical, dump
 from heatlite.engine.admission.admission import audit
-from heatlite.features.nodes.states import PENDING, NodeActionState, Requester
+from heatlite.features.nodes.feature import NodeSettings
+from heatlite.features.nodes.states import (
+    PENDING,
+    InvalidNodeActionState,
+    NodeActionChanged,
+    NodeActionExists,
+    NodeActionState,
+    Requester,
+)
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord
 from heatlite.features.nodes.store.store import NodeStore
-from heatlite.features.nodes.transitions import Ledger, decision_line, new_action
+from heatlite.features.nodes.transitions import Ledger, decision_line, decision_of, new_action
 from heatlite.store.errors import Duplicate
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
@@ -65,7 +71,7 @@ class NodeRequests:
         self._store = store
         self._rows = store.of(NodeStore)
         self._clock = clock
-        self._settings = settings
+        self._by_another = settings.of(NodeSettings).node_approval_by_another
         self._ledger = ledger
 
     def create(self, context: Context, stack: StackRecord, request: NodeRequest) -> tuple[NodeActionRecord, bool]:
@@ -113,7 +119,12 @@ class NodeRequests:
         self._ledger.put([action], [decision_line(action, context, reason)])
         if request.granted:
             self._rows.orchestrations.nudge(action.root_id, now)
+        self._decide(DecisionStep.GRANTED if request.granted else DecisionStep.ASKED, action, context)
         return action
+
+    def _decide(self, step: DecisionStep, action: NodeActionRecord, context: Context) -> None:
+        """Tell of a step of the decision about a node action. Raises what refuses it."""
+        self._store.listeners.decided(decision_of(step, action, context))
 
     def _known(self, action_id: str, request: NodeRequest, node: NodeRecord) -> NodeActionRecord | None:
         """Return the existing action with this id, if it is the same.
@@ -152,12 +163,13 @@ class NodeRequests:
         """
         with self._taken(action) as found:
             self._check_unapproved(found, "approved")
-            if self._settings.node_approval_by_another and found.requested_by == context.user:
+            if self._by_another and found.requested_by == context.user:
                 raise Forbidden(
                     "You have requested the node action yourself: another user must approve it"
                     " (node_approval_by_another)."
                 )
             _check_digest(found, digest)
+            self._decide(DecisionStep.APPROVED, found, context)
             now = self._clock.now()
             found = _approved(found, context, now)
             self._ledger.record([found], [decision_line(found, context, "approved")])
@@ -173,6 +185,7 @@ class NodeRequests:
         with self._taken(action) as found:
             self._check_unapproved(found, "rejected")
             _check_digest(found, digest)
+            self._decide(DecisionStep.REJECTED, found, context)
             found = self._end(found, context, "rejected")
         audit.info("node action %s rejected by=%s", found.id, context.user)
         return found
@@ -219,7 +232,7 @@ class NodeRequests:
     def _check_grant(self, context: Context) -> None:
         if not context.may(APPROVE):
             raise Forbidden(action=APPROVE)
-        if self._settings.node_approval_by_another:
+        if self._by_another:
             raise Forbidden(
                 'Another user must approve the node action (node_approval_by_another): leave out "approval".'
             )

@@ -4,22 +4,25 @@ No worker holds a run. It is WAITING until its last node action ends, and ends i
 otherwise (CANCEL, timeout, deletion of the stack) ends its remaining node actions with it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from heatlite.core.action_payloads import ActionOutputs, FailedNodeAction, PlaybookStage, StageResult
+from heatlite.core.actions.decisions import Decision, DecisionStep
+from heatlite.core.actions.payloads import ActionOutputs, FailedNodeAction, PlaybookStage, StageResult
 from heatlite.core.clock import Clock
-from heatlite.core.status import ENDED_ACTIONS, STATUS_AFTER, ActionStatus, Result, Status, Verb
+from heatlite.core.status import ENDED_ACTIONS, MAX_REASON, STATUS_AFTER, ActionStatus, Result, Status, Verb
 from heatlite.engine.execution.termination import outputs
-from heatlite.engine.state.unit_of_work import MAX_REASON, stack_event
-from heatlite.features.nodes.stages import STOPPED, Next, held_back, is_unsent, next_of
+from heatlite.engine.state.unit_of_work import stack_event
+from heatlite.features.nodes.stages import SKIPPED, STOPPED, Next, held_back, is_skipped, is_unsent, next_of
 from heatlite.features.nodes.states import NodeActionState, Origin
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeTransitionRecord, RunStep
 from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.records import ActionRecord
 from heatlite.store.store import Store
+
+GONE = "its run is no longer kept"
 
 Record: TypeAlias = Callable[[Sequence[NodeActionRecord], Sequence[NodeTransitionRecord]], None]
 
@@ -41,6 +44,9 @@ class Runs:
         elif run.status is not ActionStatus.INIT and after in ENDED_ACTIONS:
             status = Status.COMPLETE if after is ActionStatus.SUCCEEDED else Status.FAILED
             self._write_event(run, status, f"{title(run)}: {reason}")
+        if run.status is ActionStatus.INIT and after in ENDED_ACTIONS:
+            ended = Decision(DecisionStep.ENDED, "playbook_run", run.id, run.project, run.root_id)
+            self._store.listeners.decided(ended)
         self.advance(run.id)
 
     def advance(self, run_id: str) -> None:
@@ -49,14 +55,12 @@ class Runs:
         Idempotent.
         """
         run = self._store.actions.lock(run_id)
-        if run is None:
-            return
         steps = self._rows.node_actions.steps(run_id)
-        if run.status in ENDED_ACTIONS:
+        if run is None or run.status in ENDED_ACTIONS:
             left = [one for one in steps if not one.has_ended and (is_unsent(one) or not one.cancel_asked)]
-            self._change(left, _taken_back, run.status_reason)
+            self._change(left, _taken_back, GONE if run is None else run.status_reason)
             return
-        following = next_of(at_once(run), steps)
+        following = next_of(at_once(run), steps, self._unwell(run, steps))
         if following.cancelled or following.recalled:
             self._change([*following.cancelled, *following.recalled], _taken_back, "its run has stopped")
         elif following.has_ended:
@@ -65,6 +69,17 @@ class Runs:
             self._change(held_back(steps), lambda one: replace(one, turn=False))
         elif run.status is ActionStatus.WAITING:
             self._change(following.turns, lambda one: replace(one, turn=True))
+            self._change(following.skipped, _skipped, SKIPPED)
+
+    def _unwell(self, run: ActionRecord, steps: Sequence[RunStep]) -> set[str]:
+        """Return the ids of the steps that are to be skipped when their turn comes."""
+        skipping = {number for number, stage in enumerate(_stages(run)) if stage.unhealthy == "skip"}
+        scheduled = [one for one in steps if one.state is NodeActionState.PENDING_SCHEDULE and is_unsent(one)]
+        open_steps = [one for one in scheduled if one.stage in skipping]
+        if not open_steps:
+            return set()
+        states = self._store.resources.states([one.node_id for one in open_steps])
+        return {one.id for one in open_steps if states.get(one.node_id) == (Verb.CHECK, Status.FAILED)}
 
     def _change(
         self, steps: Sequence[RunStep], how: Callable[[NodeActionRecord], NodeActionRecord], reason: str = ""
@@ -84,8 +99,10 @@ class Runs:
             self._rows.orchestrations.nudge(changed[0].root_id, now)
 
     def _end(self, run: ActionRecord, steps: Sequence[RunStep], following: Next) -> None:
-        failure = following.failure
-        if failure is None:
+        failure, skipped = following.failure, [one.node for one in steps if is_skipped(one)]
+        if failure is None and skipped:
+            result, reason = Result.ERROR, f"All stages are done, without unhealthy nodes: {', '.join(skipped)}"
+        elif failure is None:
             result, reason = Result.OK, "All stages are done"
         else:
             result = Result.CANCEL if run.status is ActionStatus.INIT else Result.ERROR
@@ -99,7 +116,7 @@ class Runs:
         stack = self._store.stacks.get(run.stack_id)
         if stack is not None:
             event = stack_event(stack, self._clock.now())
-            event = replace(event, verb=Verb.PLAYBOOK, status=status, status_reason=reason[:MAX_REASON])
+            event = replace(event, verb=Verb.RUN, status=status, status_reason=reason[:MAX_REASON])
             self._store.events.append_many([event])
 
 
@@ -108,6 +125,10 @@ def _taken_back(action: NodeActionRecord) -> NodeActionRecord:
     if is_unsent(action):
         return replace(action, state=NodeActionState.CANCELLED, turn=False, error=STOPPED)
     return replace(action, cancel_asked=True)
+
+
+def _skipped(action: NodeActionRecord) -> NodeActionRecord:
+    return replace(action, state=NodeActionState.CANCELLED, turn=False, error=SKIPPED)
 
 
 def title(run: ActionRecord) -> str:
@@ -138,9 +159,10 @@ def _with_stages(outputs: ActionOutputs, run: ActionRecord, steps: Sequence[RunS
         states = [one.state for one in steps if one.stage == number]
         counts = {state.value: states.count(state) for state in NodeActionState if state in states}
         stages.append(StageResult(name, counts))
-    failed = (
-        FailedNodeAction(one.id, names[one.stage], one.node, one.state.value)
-        for one in steps
-        if one.state in (NodeActionState.FAILED, NodeActionState.LOST)
-    )
-    return replace(outputs, stages=tuple(stages), failed=tuple(failed))
+
+    def told(chosen: Iterable[RunStep]) -> tuple[FailedNodeAction, ...]:
+        return tuple(FailedNodeAction(one.id, names[one.stage], one.node, one.state.value) for one in chosen)
+
+    failed = told(one for one in steps if one.state in (NodeActionState.FAILED, NodeActionState.LOST))
+    skipped = told(filter(is_skipped, steps))
+    return replace(outputs, stages=tuple(stages), failed=failed, skipped=skipped or None)

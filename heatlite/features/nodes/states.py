@@ -1,10 +1,12 @@
-"""States of node actions and their transitions.
+"""States of node actions, their transitions, and errors of a wrong state.
 
 Up to PENDING_SCHEDULE the server decides; from NEW on the agent reports.
 """
 
 from enum import StrEnum
 from typing import Final
+
+from heatlite.core.errors import Conflict, Invalid
 
 NAME: Final = "nodes"
 """Name of the feature."""
@@ -74,3 +76,25 @@ class Origin(StrEnum):
 
     SERVER = "server"
     AGENT = "agent"
+
+
+class InvalidNodeActionState(Invalid):
+    """The node action is in the wrong state (the agents' core answers 400, too)."""
+
+
+class NodeActionExists(Conflict):
+    """The id chosen by the caller is in use."""
+
+    text = "The id {id} is in use. Choose another id, or none."
+
+
+class NodeActionChanged(Conflict):
+    """The node action changed between reading and approval."""
+
+    text = "Node action {id} has changed since it was read: its digest is now {digest}. Read it again."
+
+
+class PlaybookChanged(Conflict):
+    """The playbook changed between reading and approval."""
+
+    text = "Action {action_id} is not the run that was read: its digest is {digest}. Look at it again."

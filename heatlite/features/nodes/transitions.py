@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
+from heatlite.core.actions.decisions import Decision, DecisionStep
 from heatlite.core.clock import Clock
 from heatlite.core.context import Context
 from heatlite.core.json import JsonMap
-from heatlite.core.masking import Mask, named_secrets
-from heatlite.engine.state.unit_of_work import MAX_REASON
+from heatlite.core.redaction.masking import Mask, named_secrets
+from heatlite.core.status import MAX_REASON
 from heatlite.features.nodes.runs import Runs
 from heatlite.features.nodes.states import MOVES, NodeActionState, Origin, Requester
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
@@ -21,6 +22,8 @@ EVENT = "NODE_ACTION"
 
 Such an event has the node's name, and the node action's id as physical id.
 """
+NODE_ACTION, PLAYBOOK_RUN = "node_action", "playbook_run"
+"""Subjects of decisions."""
 EVENT_TYPE = "OS::Heat::NodeAction"
 
 
@@ -62,6 +65,13 @@ def decision_line(action: NodeActionRecord, context: Context, reason: str) -> No
     return NodeTransitionRecord(action.id, action.updated_at, action.state, Origin.SERVER, context.user, reason)
 
 
+def decision_of(step: DecisionStep, action: NodeActionRecord, by: Context | None = None) -> Decision:
+    """Return a step of the decision about a node action."""
+    return Decision(
+        step, NODE_ACTION, action.id, action.project, action.root_id, by, action.digest, nodes=(action.node,)
+    )
+
+
 class Ledger:
     """Writes node actions. Call in a transaction that holds the root of the tree."""
 
@@ -72,6 +82,7 @@ class Ledger:
         self._runs = Runs(store, clock, self.record)
         self.run_moved = self._runs.moved
         """A listener, see `Listeners.action_moves`, for runs of playbooks."""
+        self.advance_run = self._runs.advance
 
     def put(self, new: Sequence[NodeActionRecord], lines: Sequence[NodeTransitionRecord]) -> None:
         """Add node actions in the order of execution. Raises Duplicate for a known id."""
@@ -103,6 +114,8 @@ class Ledger:
         self._write_events(moved)
         now = self._clock.now()
         for action in moved:
+            if before[action.id] is NodeActionState.PENDING_APPROVE and action.run_id is None:
+                self._store.listeners.decided(decision_of(DecisionStep.ENDED, action))
             if action.has_ended:
                 self._store.dependencies.resolve(action.id, action.state is NodeActionState.DONE, now)
         for run_id in dict.fromkeys(action.run_id for action in changed if action.run_id is not None):

@@ -7,12 +7,12 @@ from typing import Final
 from falcon import Response
 from msgspec import Struct
 
-from heatlite.api import bodies
 from heatlite.api.access.policy import SIGNAL
 from heatlite.api.handlers.common import ignored
-from heatlite.api.handlers.resources import metadata_of
+from heatlite.api.handlers.resources.resources import metadata_of
 from heatlite.api.handlers.stacks import UUID, StackDetails, shown_source
 from heatlite.api.request import Request
+from heatlite.api.wire import stack_bodies
 from heatlite.core.errors import EntityNotFound, Forbidden, StackNotFound
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.core.status import Status, Verb
@@ -104,7 +104,7 @@ class Actions:
 
     def _create(self, call: Call) -> JsonMap:
         body = {**self._with_template(call.given), "stack_name": call.given.needed("StackName")}
-        stack = self._stacks.create(call.req.caller, bodies.definition(body, "required"))
+        stack = self._stacks.create(call.req.caller, stack_bodies.definition(body, "required"))
         return {"StackId": views.arn(stack.project, stack.name, stack.id)}
 
     def _update(self, call: Call) -> JsonMap:
@@ -115,7 +115,7 @@ class Actions:
         if existing and "TemplateBody" in call.given:
             raise QueryError(Code.InvalidParameterCombination, first="UsePreviousTemplate", second="TemplateBody")
         body = parameters.definition(call.given) if existing else self._with_template(call.given)
-        request = bodies.definition(body, "optional" if existing else "required")
+        request = stack_bodies.definition(body, "optional" if existing else "required")
         self._stacks.update(call.req.caller, stack, request, existing)
         return {"StackId": views.arn(stack.project, stack.name, stack.id)}
 
@@ -135,7 +135,7 @@ class Actions:
         return {}
 
     def _validate(self, call: Call) -> JsonMap:
-        request = bodies.definition(self._with_template(call.given), "required")
+        request = stack_bodies.definition(self._with_template(call.given), "required")
         return views.validation(self._stacks.validate(call.req.caller, request))
 
     def _cost(self, call: Call) -> JsonMap:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from heatlite.core.config import Settings
-from heatlite.core.secret_fields import HidesSecrets
+from heatlite.core.redaction.secret_fields import HidesSecrets
 from heatlite.core.status import Verb
 from heatlite.engine.types.outputs import StackReader
 from heatlite.engine.types.type_calls import type_code

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import parse_qsl
 
-from heatlite.api import bodies
 from heatlite.api.request import Request
+from heatlite.api.wire import bodies
 from heatlite.core.json import JsonMap
 from heatlite.features.query_api.errors import Code, QueryError
 from heatlite.features.query_api.signatures import Message, Pairs

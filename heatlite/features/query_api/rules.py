@@ -1,6 +1,7 @@
 """The permissions of each role, as `TABLE` of `api.access.policy`."""
 
-from heatlite.api.access.policy import MEMBERS, READERS, STACK_USER
+from heatlite.api.access.policy import MEMBERS, READERS
+from heatlite.core.context import STACK_USER
 
 RULES = {
     "access_keys:create": READERS,

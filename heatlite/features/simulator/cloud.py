@@ -1,16 +1,18 @@
 """The simulated cloud as the cloud of an installation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from heatlite.clients.clouds import Clouds, DomainAdmin
+from heatlite.clients.finders import Finder
 from heatlite.core.clock import Clock
 from heatlite.core.config import SIMULATED, BadSetting, Settings
 from heatlite.core.json import JsonMap
 from heatlite.features.simulator import simulation
+from heatlite.features.simulator.feature import SimulatorSettings
 from heatlite.features.simulator.scenario import read_scenario
-from heatlite.features.simulator.services import simulate
+from heatlite.features.simulator.services.registry import simulate
 
 if TYPE_CHECKING:
     from heatlite.clients.stack_domain import StackDomain
@@ -31,11 +33,16 @@ class SimulatedCloud:
                 "cloud: the simulated cloud needs a SQLite database; a database server needs a real cloud."
             )
         self._file = file_of(database)
-        path = settings.simulation
+        path = settings.of(SimulatorSettings).simulation
         self._scenario = simulation.Scenario() if path is None else read_scenario(Path(path))
 
-    def clouds(self, clock: Clock, credential_of: Callable[[str], JsonMap | None]) -> Clouds:
-        return Clouds(SIMULATED, clock.now, simulate(self._scenario, clock, self._file).view)
+    def clouds(
+        self,
+        clock: Clock,
+        credential_of: Callable[[str], JsonMap | None],
+        finders: Mapping[str, Finder | None],
+    ) -> Clouds:
+        return Clouds(SIMULATED, clock.now, simulate(self._scenario, clock, self._file).view, finders=finders)
 
     def stack_domain(self, clouds: Clouds, admin: DomainAdmin) -> "StackDomain":
         from heatlite.clients.stack_domain import StackDomain

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
 from heatlite.core.config import BadSetting
-from heatlite.features.simulator.services import KINDS, VERBS
+from heatlite.features.simulator.services.registry import KINDS, VERBS
 from heatlite.features.simulator.simulation import RAISED, Fault, Scenario
 
 SERVICES = (
@@ -26,6 +26,7 @@ _SCHEMA = {
         "latency": {"type": "number", "minimum": 0},
         "build": {"type": "number", "minimum": 0},
         "seed": {"type": "integer"},
+        "count_calls": {"type": "boolean"},
         "services": {"type": "array", "items": {"enum": list(SERVICES)}},
         "roles": {"type": "array", "items": {"type": "string"}},
         "quotas": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},

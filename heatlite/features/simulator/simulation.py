@@ -14,11 +14,11 @@ from typing import Final, TypeAlias, cast
 from msgspec import Struct
 
 from heatlite.clients.cloud import CloudConflict, CloudError, CloudNotFound, CloudUnavailable, NoService, OverQuota
-from heatlite.core.bulkhead import check_may_wait
 from heatlite.core.clock import Clock
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.config import SIMULATED
 from heatlite.core.json import Json, JsonMap, dump, parse
+from heatlite.core.runtime.bulkhead import check_may_wait
 from heatlite.features.simulator import roles
 
 Verb: TypeAlias = Callable[..., Json]
@@ -26,6 +26,8 @@ Verb: TypeAlias = Callable[..., Json]
 
 ADMIN: Final = "admin"
 """Project of the administrator, which sees the objects of all projects."""
+CALLS: Final = "_calls"
+"""Kind of the counts of calls by verb, kept as those of faults."""
 FAULT: Final = "_fault"
 """Kind of the counts of faults, kept as objects so that all processes count together."""
 
@@ -84,6 +86,8 @@ class Scenario(Struct, frozen=True):
     """Roles of every user in their project; without admin, administrators' calls are rejected."""
     quotas: Mapping[str, int] = {}
     """Quotas per project by kind of object: ``{"compute.server": 10}``."""
+    count_calls: bool = False
+    """True to count calls by verb."""
 
 
 class Simulation:
@@ -229,6 +233,8 @@ class Simulation:
 
     def _answer(self, view: "View", verb: str, arguments: Sequence[Json], attributes: Mapping[str, Json]) -> Json:
         carry_out = self.verbs.get(verb)
+        if self.scenario.count_calls:
+            self.put(CALLS, verb, {"calls": _number(self._objects.get(CALLS, {}).get(verb)) + 1})
         if carry_out is None:
             raise CloudError(verb, "the simulated cloud does not know this verb", 501)
         if not view.has(verb.partition(".")[0]):
@@ -249,11 +255,15 @@ class Simulation:
     def _fault(self, verb: str, name: Json) -> Fault | None:
         for index, fault in enumerate(self.scenario.faults):
             if fnmatch.fnmatchcase(verb, fault.verb) and fnmatch.fnmatchcase(str(name or ""), fault.name):
-                calls = cast(int, self._objects.get(FAULT, {}).get(str(index), {}).get("calls", 0)) + 1
+                calls = _number(self._objects.get(FAULT, {}).get(str(index))) + 1
                 self.put(FAULT, str(index), {"calls": calls})
                 if fault.number in (None, calls):
                     return fault
         return None
+
+
+def _number(counted: JsonMap | None) -> int:
+    return 0 if counted is None else cast(int, counted["calls"])
 
 
 def _shown(answer: Json) -> Json:
@@ -345,6 +355,31 @@ def count(path: Path, project: str) -> dict[str, int]:
     return {kind: own.count(project) for kind, own in owners.items() if project in own}
 
 
+def calls(path: Path) -> dict[str, int]:
+    """Return the number of calls by verb in the file of a simulated cloud."""
+    objects: dict[str, dict[str, JsonMap]] = {}
+    _File(path).refresh(objects)
+    return {verb: _number(counted) for verb, counted in objects.get(CALLS, {}).items()}
+
+
+def change(path: Path, project: str, kind: str, named: str, values: JsonMap | None) -> int:
+    """Change an object of a project from outside, by its id or name.
+
+    `values` replace its own; None removes it. Returns the number of objects that have the name; it changes one only.
+    """
+    objects: dict[str, dict[str, JsonMap]] = {}
+    file = _File(path)
+    with file.transaction():
+        file.refresh(objects)
+        own = {key: one for key, one in objects.get(kind, {}).items() if one.get("project_id") in (None, project)}
+        found = [key for key, one in own.items() if named in (key, one.get("name"))]
+        if len(found) == 1 and values is None:
+            file.drop(kind, found[0])
+        elif len(found) == 1:
+            file.put(kind, found[0], {**own[found[0]], **(values or {})})
+    return len(found)
+
+
 def begin(path: Path) -> None:
     """Count the calls of faults from 0, at the start of a server or of one command."""
     _File(path).begin()
@@ -359,7 +394,7 @@ class _File:
         weakref.finalize(self, self._connection.close)
         self._connection.execute("PRAGMA journal_mode=WAL")
         self._connection.execute("PRAGMA synchronous=NORMAL")
-        self._seen: int | None = None
+        self._read_version: int | None = None
         """`data_version` at the last read: another process's commit changes it."""
         self._last = -1
         """Number of the last change that this process knows."""
@@ -398,9 +433,9 @@ class _File:
     def refresh(self, objects: dict[str, dict[str, JsonMap]]) -> None:
         """Read what other processes have changed."""
         ((version,),) = self._connection.execute("PRAGMA data_version").fetchall()
-        if version == self._seen:
+        if version == self._read_version:
             return
-        self._seen = version
+        self._read_version = version
         since, last = (self._last,), self._last
         removed = "SELECT kind, id, change FROM removed WHERE change > ?"
         for kind, key, change in self._connection.execute(removed, since).fetchall():
@@ -413,9 +448,9 @@ class _File:
         self._last = last
 
     def begin(self) -> None:
-        """Forget the counts of faults, and which objects were removed."""
+        """Forget the counts of faults and calls, and which objects were removed."""
         with self.transaction():
-            self._connection.execute("DELETE FROM object WHERE kind = ?", (FAULT,))
+            self._connection.execute("DELETE FROM object WHERE kind IN (?, ?)", (FAULT, CALLS))
             # The last one stays: it may have the highest number.
             self._connection.execute("DELETE FROM removed WHERE change < (SELECT MAX(change) FROM removed)")
 

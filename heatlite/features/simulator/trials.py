@@ -8,6 +8,7 @@ import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, cast
 
@@ -22,8 +23,11 @@ from heatlite.cli.output.render import cell
 from heatlite.cli.session import Host
 from heatlite.core import config
 from heatlite.core.json import Json, JsonMap
+from heatlite.features.simulator.feature import SimulatorSettings
 
-OPERATIONS: Final = ("create", "update", "check", "delete", "suspend", "resume", "lock", "unlock", "mark_unhealthy")
+OPERATIONS: Final = (
+    "create", "update", "check", "delete", "suspend", "resume", "lock", "unlock", "mark_unhealthy", "drift",
+)  # fmt: skip
 
 def _closed(*required: str, **properties: JsonMap) -> JsonMap:
     """Return the schema of an object that has no other keys."""
@@ -43,6 +47,7 @@ _VALUES: Final[JsonMap] = {
     },
 }
 """Values, or ``{matches: PATTERN}``."""
+_COUNTS: Final[JsonMap] = {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}}
 _RESOURCE: Final = _closed(status=_TEXT, reason=_TEXT, type=_TEXT, replaced=_FLAG, there=_FLAG, attributes=_VALUES)
 _EXPECTED: Final = _closed(
     status={"type": "string", "pattern": "^[A-Z]+_(COMPLETE|FAILED)$"},
@@ -50,21 +55,34 @@ _EXPECTED: Final = _closed(
     refused=_TEXT,
     outputs=_VALUES,
     resources={"type": "object", "additionalProperties": _RESOURCE},
-    cloud={"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
+    cloud=_COUNTS,
+    calls=_COUNTS,
 )
+_OBJECT: Final[JsonMap] = {
+    **_closed("kind", kind=_TEXT, name=_TEXT, id=_TEXT, set=_MAP, remove={"const": True}),
+    "allOf": [
+        {"oneOf": [{"required": ["name"]}, {"required": ["id"]}]},
+        {"oneOf": [{"required": ["set"]}, {"required": ["remove"]}]},
+    ],
+}
+"""An object of the cloud, and its change from outside."""
 _STEP: Final[JsonMap] = {
     **_closed(
         "do",
         name=_TEXT,
         do={"enum": list(OPERATIONS)},
         resource=_TEXT,
+        object=_OBJECT,
+        converge=_FLAG,
         level={"enum": ["stacks", "all"]},
         template=_TEXT,
         parameters=_MAP,
         expect=_EXPECTED,
     ),
-    "if": {"properties": {"do": {"const": "mark_unhealthy"}}},
-    "then": {"required": ["resource"]},
+    "allOf": [
+        {"if": {"properties": {"do": {"const": do}}}, "then": {"required": [key]}}
+        for do, key in (("mark_unhealthy", "resource"), ("drift", "object"))
+    ],
 }
 _SCHEMA: Final = _closed(
     "template",
@@ -160,14 +178,16 @@ def _server(trial: Trial, host: Host) -> Iterator[tuple[Client, Path]]:
     """A heatlite of its own, with a cloud of its own, in a folder that goes with it."""
     with tempfile.TemporaryDirectory(prefix="heatlite-test-") as folder:
         scenario = Path(folder, "cloud.yaml")
-        scenario.write_text(yaml.safe_dump(trial.written.get("cloud") or {}), "utf-8")
+        expected = [_map(step.get("expect")) for step in cast(Sequence[JsonMap], trial.written["steps"])]
+        counting: JsonMap = {"count_calls": True} if any("calls" in one for one in expected) else {}
+        scenario.write_text(yaml.safe_dump({**_map(trial.written.get("cloud")), **counting}), "utf-8")
         database = Path(folder, "heatlite.db")
         database.touch()  # a missing one would be reported as new
         settings = config.Settings(
             f"sqlite:///{database}",
             cloud=config.SIMULATED,
-            simulation=str(scenario),
-            environment_dir=config.load().environment_dir,
+            of_features=(SimulatorSettings(simulation=str(scenario)),),
+            environment_dir=config.load(host.features).environment_dir,
         )
         with ExitStack() as opened:
             try:
@@ -204,7 +224,7 @@ class _Stage:
     def play(self, step: JsonMap) -> Iterator[str]:
         """Execute a step. Yields its faults."""
         expected = cast(JsonMap, step.get("expect") or {})
-        before = self._ids
+        before, calls = self._ids, self._calls() if "calls" in expected else {}
         try:
             self._do(step)
         except Refused as error:
@@ -227,6 +247,8 @@ class _Stage:
             yield from self._look_at_resources(stack, expected, before)
             yield from self._look_at_outputs(stack, expected)
         yield from self._look_at_cloud(expected)
+        if "calls" in expected:
+            yield from self._look_at_calls(expected, calls)
 
     def _do(self, step: JsonMap) -> None:
         client, written = self._client, self._trial.written
@@ -243,18 +265,32 @@ class _Stage:
                 made = an_object(client.request("POST", "/stacks", body), "stack")
                 self._stack = client.find(text(made.get("id")))
             else:
-                client.request("PUT", self._there().path, body)
+                converge: JsonMap = {"converge": True} if step.get("converge") else {}
+                client.request("PUT", self._existing().path, {**body, **converge})
         elif do == "delete":
-            client.request("DELETE", self._there().path)
+            client.request("DELETE", self._existing().path)
         elif do == "mark_unhealthy":
-            path = f"{self._there().path}/resources/{step['resource']}"
+            path = f"{self._existing().path}/resources/{step['resource']}"
             client.request("PATCH", path, {"mark_unhealthy": True, "resource_status_reason": "heatlite test"})
+        elif do == "drift":
+            self._change(_map(step["object"]))
         elif do == "lock":
-            client.action(self._there(), "lock", {"level": step.get("level", "all")})
+            client.action(self._existing(), "lock", {"level": step.get("level", "all")})
         else:
-            client.action(self._there(), str(do))
+            client.action(self._existing(), str(do))
 
-    def _there(self) -> Stack:
+    def _change(self, wanted: JsonMap) -> None:
+        """Change an object of the cloud from outside."""
+        from heatlite.features.simulator.cloud import file_of
+        from heatlite.features.simulator.simulation import change
+
+        kind, named = str(wanted["kind"]), str(wanted.get("id") or wanted.get("name"))
+        values = None if "remove" in wanted else _map(wanted["set"])
+        found = change(file_of(self._database), "test", kind, named, values)
+        if found != 1:
+            raise CommandError(f"{self._trial.path}: the cloud has {found} objects {named} of the kind {kind}, not 1")
+
+    def _existing(self) -> Stack:
         if self._stack is None:
             raise CommandError(f"{self._trial.path}: the first step must create the stack")
         return self._stack
@@ -268,7 +304,7 @@ class _Stage:
         end = time.monotonic() + seconds
         pause = 0.005
         while True:
-            stack = self._client.again(self._there())
+            stack = self._client.again(self._existing())
             if stack is None or not stack.in_progress:
                 return stack
             if time.monotonic() > end:
@@ -277,7 +313,8 @@ class _Stage:
             pause = min(pause * 1.5, 0.2)
 
     def _look_at_stack(self, stack: Stack | None, step: JsonMap, expected: JsonMap) -> Iterator[str]:
-        verb = {"mark_unhealthy": None}.get(str(step["do"]), str(step["do"]).upper())
+        do = str(step["do"])
+        verb = None if do in ("mark_unhealthy", "drift") else do.upper()
         wanted = text(expected.get("status")) or (f"{verb}_COMPLETE" if verb else "")
         found = "DELETE_COMPLETE" if stack is None else stack.status
         if wanted and found != wanted:
@@ -287,11 +324,11 @@ class _Stage:
             yield f"the stack's reason is {stack.status_reason!r}; it was to say: {reason}"
 
     def _look_at_resources(self, stack: Stack, expected: JsonMap, before: Mapping[str, str]) -> Iterator[str]:
-        there = {text(one.get("resource_name")): one for one in self._client.resources(stack) if not one.get("is_old")}
-        self._ids = {name: text(one.get("physical_resource_id")) for name, one in there.items()}
+        rows = {text(one.get("resource_name")): one for one in self._client.resources(stack) if not one.get("is_old")}
+        self._ids = {name: text(one.get("physical_resource_id")) for name, one in rows.items()}
         for name, given in _map(expected.get("resources")).items():
             wanted = _map(given)
-            found = there.get(name)
+            found = rows.get(name)
             if (found is not None) != wanted.get("there", True):
                 yield f"resource {name} is {'not ' if found is None else ''}there"
             elif found is not None:
@@ -327,12 +364,26 @@ class _Stage:
             else:
                 yield from _differs(f"output {name}", found[name].get("output_value"), wanted)
 
+    def _calls(self) -> dict[str, int]:
+        from heatlite.features.simulator.cloud import file_of
+        from heatlite.features.simulator.simulation import calls
+
+        return calls(file_of(self._database))
+
+    def _look_at_calls(self, expected: JsonMap, before: Mapping[str, int]) -> Iterator[str]:
+        made = {verb: number - before.get(verb, 0) for verb, number in self._calls().items()}
+        for pattern, wanted in _map(expected["calls"]).items():
+            found = {verb: number for verb, number in made.items() if number and fnmatchcase(verb, pattern)}
+            if sum(found.values()) != wanted:
+                told = ", ".join(f"{number} × {verb}" for verb, number in sorted(found.items())) or "none"
+                yield f"calls of {pattern}: {told}; there were to be {wanted}"
+
     def _look_at_cloud(self, expected: JsonMap) -> Iterator[str]:
         if "cloud" not in expected:
             return
         # Loading takes longer than most commands run, and the help has this module.
         from heatlite.features.simulator.cloud import file_of
-        from heatlite.features.simulator.services import OBJECTS
+        from heatlite.features.simulator.services.registry import OBJECTS
         from heatlite.features.simulator.simulation import count
 
         counts = {**dict.fromkeys(OBJECTS, 0), **count(file_of(self._database), "test")}

@@ -30,17 +30,17 @@ def attach(cloud: Cloud, server: str, volume: str, device: str | None) -> None:
 def is_attached(cloud: Cloud, server: str, volume: str) -> bool:
     """True if the volume is attached. Raises CloudError if the attachment failed."""
     thing = of(cloud, volume)
-    status, there = str(thing["status"]), _attachment(thing, server)
+    status, is_attached = str(thing["status"]), _attachment(thing, server)
     failure = f"volume {volume} could not be attached to server {server}"
     if status.startswith("error"):
         raise CloudError("compute.create_volume_attachment", f"{failure}: its status is {status}")
-    if status in ("available", "in-use") and not there:
+    if status in ("available", "in-use") and not is_attached:
         try:
             cloud.call("compute.get_volume_attachment", server, volume)
         except CloudNotFound as error:
             text = f"{failure}: the compute service has given it up"
             raise CloudError("compute.create_volume_attachment", text) from error
-    return there and status == "in-use"
+    return is_attached and status == "in-use"
 
 
 def detach(cloud: Cloud, server: str, volume: str) -> None:

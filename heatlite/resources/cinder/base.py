@@ -1,11 +1,13 @@
 """Base of all volume types: deletion and backups."""
 
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, TypeVar, cast
 
 from heatlite.clients.cloud import CloudError, CloudNotFound, CloudUnavailable
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import CloudResource, Schema, ServiceConflict
 from heatlite.plugin.cloud import expect_absent
+from heatlite.plugin.needs import Find, Need, found, unknown, whole
 
 P_co = TypeVar("P_co", bound=Schema, covariant=True)
 
@@ -22,6 +24,12 @@ class CinderVolume(CloudResource[P_co]):
     ready = frozenset({"AVAILABLE", "IN-USE"})
     broken = frozenset({"ERROR", "ERROR_DELETING", "ERROR_EXTENDING", "ERROR_RESTORING", "ERROR_BACKING-UP"})
     snapshot_on_delete: ClassVar[bool] = True
+    counts = ("block_storage.volumes",)
+
+    @classmethod
+    def needs(cls, given: Mapping[str, object], find: Find) -> Iterable[Need]:
+        """Return the volume and its size, also those of its type."""
+        return volume_needs(given, find)
 
     # -- deleting ------------------------------------------------------------------------------------
 
@@ -113,3 +121,26 @@ class CinderVolume(CloudResource[P_co]):
             reason = thing.get("fail_reason") or "the service gives no reason"
             raise CloudError("block_storage.create_backup", f"backup {backup} went to error: {reason}")
         return bool(thing["status"] == "available") and self.fetch()["status"] != "backing-up"
+
+
+SOURCES_OF_SIZE = {
+    "snapshot_id": "cinder.snapshot",
+    "backup_id": "cinder.backup",
+    "source_volid": "cinder.volume",
+}
+"""Property → the finder of the object whose size a volume without one gets."""
+
+
+def volume_needs(given: Mapping[str, object], find: Find) -> Iterator[Need]:
+    """Yield the needs of a volume with these properties."""
+    size = whole(given.get("size"))
+    for name, finder in SOURCES_OF_SIZE.items():
+        if size is None and given.get(name) is not None:
+            size = whole(found(find, finder, given[name]).get("size"))
+    kind = given.get("volume_type")
+    named = found(find, "cinder.vtype", kind).get("name")
+    for suffix in ("", *([f"_{named}"] if named else [])):
+        yield Need(f"block_storage.volumes{suffix}")
+        gigabytes = f"block_storage.gigabytes{suffix}"
+        yield unknown(gigabytes) if size is None else Need(gigabytes, size)
+    yield Need("block_storage.per_volume_gigabytes", size or 0, size is not None)

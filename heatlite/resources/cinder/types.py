@@ -6,8 +6,8 @@ from typing import cast
 from heatlite.clients.cloud import Ambiguous, CloudConflict, CloudNotFound, NameNotFound
 from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.plugin import Change, CloudResource, Resource, Schema, SupportStatus, Unhealthy, prop
-from heatlite.plugin.naming import is_as_requested
-from heatlite.resources.cinder.volumes import texts
+from heatlite.plugin.naming import is_as_requested, keys_as_given
+from heatlite.resources.cinder.volumes import is_text_of, texts
 
 PUBLIC = "os-volume-type-access:is_public"
 
@@ -67,8 +67,8 @@ class VolumeType(CloudResource[VolumeTypeProps], type="OS::Cinder::VolumeType", 
     def live_parts(self, thing: JsonMap) -> JsonMap:
         parts, given = super().live_parts(thing), self.facts.properties
         if given.get("metadata") is not None:
-            there, asked = as_map(thing.get("extra_specs")), as_map(given["metadata"])
-            parts["metadata"] = asked if there == texts(asked) else there
+            live, asked = as_map(thing.get("extra_specs")), as_map(given["metadata"])
+            parts["metadata"] = keys_as_given(asked, live, is_text_of)
         if given.get("projects"):
             parts["projects"] = self.listed("projects", sorted(self._let_in_already()))
         return parts
@@ -100,19 +100,19 @@ class VolumeType(CloudResource[VolumeTypeProps], type="OS::Cinder::VolumeType", 
         if "metadata" in change.changed:
             self._set_specs(cast(JsonMap, change.before.get("metadata") or {}))
         if change.changed & {"projects", "is_public"} and not self.props.is_public:
-            there = self._let_in_already()
+            admitted = self._let_in_already()
             for project in self.props.projects:
-                if project not in there:
+                if project not in admitted:
                     self._let_in(project)
-            for project in sorted(there.difference(self.props.projects)):
+            for project in sorted(admitted.difference(self.props.projects)):
                 with suppress(CloudNotFound):
                     self.service("remove_type_access", self.physical_id, project)
         return None
 
     def _set_specs(self, before: JsonMap) -> None:
         after = texts(self.props.metadata or {})
-        there = cast(JsonMap, self.fetch().get("extra_specs") or {})
-        dropped = [key for key in before if key not in after and key in there]
+        live = cast(JsonMap, self.fetch().get("extra_specs") or {})
+        dropped = [key for key in before if key not in after and key in live]
         if dropped:
             self.service("delete_type_extra_specs", self.physical_id, cast(Json, dropped))
         if after:
@@ -212,14 +212,14 @@ class QoSSpecs(CloudResource[QoSSpecsProps], type="OS::Cinder::QoSSpecs", kind="
     def live_parts(self, thing: JsonMap) -> JsonMap:
         parts, given = super().live_parts(thing), self.facts.properties
         if given.get("specs") is not None:
-            there, asked = as_map(thing.get("specs")), as_map(given["specs"])
-            parts["specs"] = asked if there == texts(asked) else there
+            live, asked = as_map(thing.get("specs")), as_map(given["specs"])
+            parts["specs"] = keys_as_given(asked, live, is_text_of)
         return parts
 
     def handle_update(self, change: Change) -> Json:
         after = texts(self.props.specs)
-        there = cast(JsonMap, self.fetch().get("specs") or {})
-        dropped = [key for key in cast(JsonMap, change.before["specs"]) if key not in after and key in there]
+        live = cast(JsonMap, self.fetch().get("specs") or {})
+        dropped = [key for key in cast(JsonMap, change.before["specs"]) if key not in after and key in live]
         if dropped:
             self.service("delete_qos_spec_metadata", self.physical_id, cast(Json, dropped))
         if after:
@@ -295,8 +295,8 @@ class QoSAssociation(
     def handle_check(self) -> Json:
         with self.absent_if_missing():
             found = cast(list[JsonMap], self.service("qos_spec_associations", self.physical_id))
-        there = {one["id"] for one in found}
-        missing = [kind for kind in self._kinds() if kind not in there]
+        existing = {one["id"] for one in found}
+        missing = [kind for kind in self._kinds() if kind not in existing]
         if missing:
             text = f"the QoS specs are not those of volume types {', '.join(missing)} any more"
             raise Unhealthy(f"block_storage.qos_spec_associations: {text}")

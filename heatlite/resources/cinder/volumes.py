@@ -8,6 +8,7 @@ from heatlite.clients.cloud import CloudError, CloudNotFound
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.plugin import Change, ReplaceResource, Schema, prop
 from heatlite.plugin.cloud import UNFINISHED, WentToError
+from heatlite.plugin.naming import keys_as_given
 from heatlite.resources.cinder import attaching
 from heatlite.resources.cinder.base import CinderVolume
 
@@ -85,31 +86,31 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
 
     def attr_display_name(self) -> str | None:
         """Its name."""
-        return cast(str | None, self.seen.get("name"))
+        return cast(str | None, self.fetched.get("name"))
 
     def attr_display_description(self) -> str | None:
         """Its description."""
-        return cast(str | None, self.seen.get("description"))
+        return cast(str | None, self.fetched.get("description"))
 
     def attr_metadata(self) -> str:
         """Its metadata, as JSON."""
-        return dump(self.seen.get("metadata") or {})
+        return dump(self.fetched.get("metadata") or {})
 
     def attr_metadata_values(self) -> dict[str, Json]:
         """Its metadata."""
-        return cast(dict[str, Json], self.seen.get("metadata") or {})
+        return cast(dict[str, Json], self.fetched.get("metadata") or {})
 
     def attr_attachments(self) -> str:
         """Its attachments to servers, as JSON; attachments_list has them as a list."""
-        return dump(self.seen.get("attachments") or [])
+        return dump(self.fetched.get("attachments") or [])
 
     def attr_attachments_list(self) -> list[Json]:
         """Its attachments to servers."""
-        return cast(list[Json], self.seen.get("attachments") or [])
+        return cast(list[Json], self.fetched.get("attachments") or [])
 
     def attr_multiattach(self) -> bool:
         """True if several servers may attach it."""
-        return bool(self.seen.get("multiattach"))
+        return bool(self.fetched.get("multiattach"))
 
     # -- creating ------------------------------------------------------------------------------------
 
@@ -130,9 +131,9 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
     def check_create_complete(self, token: Json) -> bool | float:
         if not self.is_ready():
             return False
-        if self.props.backup_id is not None and self.seen["bootable"] != "true" and self._should_boot():
+        if self.props.backup_id is not None and self.fetched["bootable"] != "true" and self._should_boot():
             self.service("set_volume_bootable_status", self.physical_id, True)
-        if self.props.read_only is not None and _is_read_only(self.seen) is not self.props.read_only:
+        if self.props.read_only is not None and _is_read_only(self.fetched) is not self.props.read_only:
             self.service("set_volume_readonly", self.physical_id, self.props.read_only)
         self.data.pop(UNFINISHED, None)
         return True
@@ -338,10 +339,10 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
 
     # -- how it is -----------------------------------------------------------------------------------
 
-    def is_as_given(self, name: str, seen: Json) -> bool:
+    def is_as_given(self, name: str, live: Json) -> bool:
         if name == "volume_type":
-            return self.is_called(name, seen, "block_storage.get_type")
-        return super().is_as_given(name, seen)
+            return self.is_called(name, live, "block_storage.get_type")
+        return super().is_as_given(name, live)
 
     def live_properties(self) -> Mapping[str, Json] | None:
         live = super().live_properties()
@@ -349,12 +350,12 @@ class Volume(CinderVolume[VolumeProps], type="OS::Cinder::Volume"):
             return None
         found, given = dict(live), self.facts.properties
         if given.get("read_only") is not None:
-            found["read_only"] = _is_read_only(self.seen)
+            found["read_only"] = _is_read_only(self.fetched)
         if given.get("metadata"):
-            own = cast(JsonMap, self.seen.get("metadata") or {})
-            seen = {key: value for key, value in own.items() if key not in OWN_METADATA}
+            own = cast(JsonMap, self.fetched.get("metadata") or {})
+            metadata = {key: value for key, value in own.items() if key not in OWN_METADATA}
             asked = cast(JsonMap, given["metadata"])
-            found["metadata"] = asked if seen == texts(asked) else seen
+            found["metadata"] = keys_as_given(asked, metadata, is_text_of)
         return found
 
     # -- the maintenance lock ------------------------------------------------------------------------
@@ -407,6 +408,11 @@ def _shrinking(before: object, after: object) -> str:
 def texts(values: Mapping[str, Json]) -> JsonMap:
     """Return metadata as the service stores it: text unchanged, other values as JSON."""
     return {key: value if isinstance(value, str) else dump(value) for key, value in values.items()}
+
+
+def is_text_of(text: Json, value: Json) -> bool:
+    """Return True if the service stores a value of metadata as a text."""
+    return text == (value if isinstance(value, str) else dump(value))
 
 
 def _is_read_only(thing: JsonMap) -> bool:

@@ -2,8 +2,8 @@
 
 import time
 
-from heatlite.core.bulkhead import check_may_wait
 from heatlite.core.json import Json
+from heatlite.core.runtime.bulkhead import check_may_wait
 from heatlite.plugin import Change, Resource, Schema, SupportStatus, Unhealthy, prop
 from heatlite.resources.heat.delay import wait_until
 

@@ -38,11 +38,11 @@ class Endpoint(KeystoneResource[EndpointProps], type="OS::Keystone::Endpoint", k
 
     def update_args(self, change: Change) -> JsonMap:
         """Return the changes together with the region, which `detach_from` may have unset."""
-        unset = {"region"} if self.seen.get("region_id") is None else set[str]()
+        unset = {"region"} if self.fetched.get("region_id") is None else set[str]()
         return {**super().update_args(change), **self.sent(change.changed & {"region"} | unset)}
 
     def detach_from(self, gone: Resource[Schema]) -> None:
-        if self.seen.get("region_id") == gone.physical_id:
+        if self.fetched.get("region_id") == gone.physical_id:
             self.service("update_endpoint", self.physical_id, region_id=None)
 
 
@@ -65,12 +65,12 @@ class Region(KeystoneResource[RegionProps], type="OS::Keystone::Region", kind="i
 
     def update_args(self, change: Change) -> JsonMap:
         """Return the changes with the parent region, which `detach_from` may have unset."""
-        unset = {"parent_region"} if self.seen.get("parent_region_id") is None else set[str]()
+        unset = {"parent_region"} if self.fetched.get("parent_region_id") is None else set[str]()
         return {**super().update_args(change), **self.sent(change.changed & {"parent_region"} | unset)}
 
     def detach_from(self, gone: Resource[Schema]) -> None:
         """Unset the parent region: otherwise the service would delete this region with it."""
-        if self.seen.get("parent_region_id") == gone.physical_id:
+        if self.fetched.get("parent_region_id") == gone.physical_id:
             self.service("update_region", self.physical_id, parent_region_id=None)
 
     def identity(self) -> JsonMap:

@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 from heatlite.clients.cloud import CloudNotFound
-from heatlite.core.json import Json
+from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Schema, SupportStatus, prop
 from heatlite.resources.keystone.base import KeystoneResource
 
@@ -53,3 +53,7 @@ class Project(KeystoneResource[ProjectProps], type="OS::Keystone::Project", kind
         "enabled": (bool, "True if it is enabled."),
         "is_domain": (bool, "True if it represents a domain."),
     }
+
+    def told(self) -> JsonMap:
+        is_top = self.fetched.get("parent_id") == self.fetched.get("domain_id")
+        return {"parent": None} if is_top else {}

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from heatlite.core.json import Json
+from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Schema, SupportStatus, prop
 from heatlite.resources.neutron.base import NeutronResource, Tagged, Unnamed, overlap
 from heatlite.resources.neutron.networks import NETWORK_TYPES
@@ -62,6 +62,7 @@ class SubnetPoolProps(Tagged):
 class SubnetPool(NeutronResource[SubnetPoolProps], type="OS::Neutron::SubnetPool", kind="network.subnet_pool"):
     """A pool of addresses from which subnets are allocated."""
 
+    counts = ("network.subnetpool",)
     support_status = SupportStatus(version="6.0.0")
     blocks = frozenset({"OS::Neutron::AddressScope"})
 
@@ -124,9 +125,13 @@ class RBACPolicyProps(Schema):
 class RBACPolicy(Unnamed[RBACPolicyProps], type="OS::Neutron::RBACPolicy", kind="network.rbac_policy"):
     """Gives another project access to an object."""
 
+    counts = ("network.rbac_policy",)
     support_status = SupportStatus(version="6.0.0")
     plural = "rbac_policies"
     alone = frozenset({"object_id", "target_tenant", "action"})
+
+    def told(self) -> JsonMap:
+        return {name: self.fetched.get(name) for name in ("object_type", "object_id")}
 
     def ids_in(self, name: str, value: Json) -> Json:
         if name == "object_id":

@@ -48,6 +48,7 @@ class FloatingIPProps(Schema):
 class FloatingIP(NeutronResource[FloatingIPProps], type="OS::Neutron::FloatingIP", kind="network.ip"):
     """A floating IP: an address in an external network."""
 
+    counts = ("network.floatingip",)
     named = False
     shown = {
         "router_id": (str, "The router that it is reached through."),
@@ -69,7 +70,7 @@ class FloatingIP(NeutronResource[FloatingIPProps], type="OS::Neutron::FloatingIP
 
     def update_args(self, change: Change) -> JsonMap:
         args = super().update_args(change)
-        was_detached = self.facts.properties.get("port_id") is not None and self.seen.get("port_id") is None
+        was_detached = self.facts.properties.get("port_id") is not None and self.fetched.get("port_id") is None
         if {"port_id", "fixed_ip_address"} & args.keys() or was_detached:
             args["port_id"] = self.props.port_id
             if self.props.port_id is not None and self.props.fixed_ip_address is not None:
@@ -79,7 +80,7 @@ class FloatingIP(NeutronResource[FloatingIPProps], type="OS::Neutron::FloatingIP
         return args
 
     def detach_from(self, gone: Resource[Schema]) -> None:
-        if self.facts.properties.get("port_id") is not None and leads_by(self.seen, gone):
+        if self.facts.properties.get("port_id") is not None and leads_by(self.fetched, gone):
             with suppress(CloudNotFound):
                 self.service("update_ip", self.physical_id, port_id=None)
 
@@ -143,11 +144,11 @@ class FloatingIPAssociation(
         return None if live is None else {name: value for name, value in live.items() if name == "fixed_ip_address"}
 
     def detach_from(self, gone: Resource[Schema]) -> None:
-        if leads_by(self.seen, gone):
+        if leads_by(self.fetched, gone):
             super().detach_from(gone)
 
     def handle_update(self, change: Change) -> Json:
-        if not change.changed and self.seen:
+        if not change.changed and self.fetched:
             return None
         if "floatingip_id" in change.changed and self.physical_id is not None:
             with suppress(CloudNotFound):
@@ -214,7 +215,7 @@ class FloatingIPPortForward(
         The forwarding may be gone together with the old path, or still use an old router.
         """
         if not change.changed:
-            if change.metadata_changed and self.seen:
+            if change.metadata_changed and self.fetched:
                 return None
             raise ReplaceResource
         try:

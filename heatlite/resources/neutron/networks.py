@@ -27,6 +27,7 @@ class NetProps(ValueSpecs, Tagged):
 class Net(HostedResource[NetProps], type="OS::Neutron::Net", kind="network.network"):
     """A virtual network, to which servers and routers are connected."""
 
+    counts = ("network.network",)
     ready = HostedResource.WORKING
     agent_ids = "dhcp_agent_ids"
     agent_calls = ("network_hosting_dhcp_agents", "add_dhcp_agent_to_network", "remove_dhcp_agent_from_network")
@@ -65,6 +66,7 @@ class ProviderNetProps(Tagged):
 class ProviderNet(NeutronResource[ProviderNetProps], type="OS::Neutron::ProviderNet", kind="network.network"):
     """A network mapped to a physical network; only administrators may create one."""
 
+    counts = ("network.network",)
     support_status = SupportStatus(version="2014.1")
     ready = NeutronResource.WORKING
     alone = frozenset({"physical_network", "segmentation_id"})
@@ -156,6 +158,7 @@ def _is_address(text: str) -> bool:
 class Subnet(NeutronResource[SubnetProps], type="OS::Neutron::Subnet", kind="network.subnet"):
     """A subnet: a range of addresses of a network."""
 
+    counts = ("network.subnet",)
     shown = {
         "name": (str, "Its name."),
         "network_id": (str, "The network that it is part of."),
@@ -173,6 +176,9 @@ class Subnet(NeutronResource[SubnetProps], type="OS::Neutron::Subnet", kind="net
     blocks = frozenset(
         {"OS::Neutron::Net", "OS::Neutron::ProviderNet", "OS::Neutron::Segment", "OS::Neutron::SubnetPool"}
     )
+
+    def told(self) -> JsonMap:
+        return {"cidr": None} if self.fetched.get("subnetpool_id") else {}
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
         """True if the other subnet is of the same network and overlaps with this one.

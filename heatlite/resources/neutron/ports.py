@@ -76,6 +76,7 @@ class PortProps(ValueSpecs, Tagged):
 class Port(NeutronResource[PortProps], type="OS::Neutron::Port", kind="network.port"):
     """A port: it connects a machine to a network."""
 
+    counts = ("network.port",)
     shown = {
         "admin_state_up": (str, "True if it is administratively up."),
         "allowed_address_pairs": (list, "Additional addresses that it may send from."),
@@ -97,6 +98,9 @@ class Port(NeutronResource[PortProps], type="OS::Neutron::Port", kind="network.p
     after = frozenset({"OS::Neutron::Subnet"})
     joins = frozenset({"OS::Neutron::Subnet"})
     blocks = frozenset({"OS::Neutron::Net", "OS::Neutron::ProviderNet", "OS::Neutron::Subnet"})
+
+    def told(self) -> JsonMap:
+        return {"device_id": None, "device_owner": None}  # set by what the port is attached to
 
     @classmethod
     def comes_after(cls, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:  # noqa: ARG003
@@ -120,7 +124,7 @@ class Port(NeutronResource[PortProps], type="OS::Neutron::Port", kind="network.p
             args["security_groups"] = [self._finders.id_of("neutron.security_group", DEFAULT_GROUP)]
         if "no_fixed_ips" in change.changed:
             args.update(self._addresses())
-        if args.get("fixed_ips") is None and not self.props.no_fixed_ips and not self.seen.get("fixed_ips"):
+        if args.get("fixed_ips") is None and not self.props.no_fixed_ips and not self.fetched.get("fixed_ips"):
             # `detach_from` has removed its addresses.
             given = self.sent(frozenset({"fixed_ips"}))["fixed_ips"]
             args["fixed_ips"] = places(self.cloud, self.props.network) if given is None else given
@@ -133,7 +137,7 @@ class Port(NeutronResource[PortProps], type="OS::Neutron::Port", kind="network.p
 
     def detach_from(self, gone: Resource[Schema]) -> None:
         """Remove the port's addresses in a subnet."""
-        held = cast(list[JsonMap], self.seen.get("fixed_ips") or [])
+        held = cast(list[JsonMap], self.fetched.get("fixed_ips") or [])
         left: list[Json] = [one for one in held if one["subnet_id"] != gone.physical_id]
         if len(left) < len(held):
             for user in self.facts.users():
@@ -143,12 +147,12 @@ class Port(NeutronResource[PortProps], type="OS::Neutron::Port", kind="network.p
 
     def attr_network(self) -> Mapping[str, Json] | None:
         """All attributes of its network."""
-        network = self.seen.get("network_id")
+        network = self.fetched.get("network_id")
         return self.map(self.service("get_network", network)) if network is not None else None
 
     def attr_subnets(self) -> list[Json]:
         """All attributes of the subnets of its addresses."""
-        addresses = cast(list[JsonMap], self.seen.get("fixed_ips") or [])
+        addresses = cast(list[JsonMap], self.fetched.get("fixed_ips") or [])
         return [self.service("get_subnet", one["subnet_id"]) for one in addresses]
 
 

@@ -1,11 +1,12 @@
 """Routers, their interfaces, gateways and routes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import cast
 
 from heatlite.clients.cloud import CloudConflict
 from heatlite.core.json import Json, JsonMap, as_maps
 from heatlite.plugin import Change, CloudNotFound, Resource, Schema, SupportStatus, prop
+from heatlite.plugin.needs import Find, Need
 from heatlite.resources.neutron.base import HostedResource, Link, Tagged, ValueSpecs, asked, same
 
 
@@ -41,6 +42,7 @@ class RouterProps(ValueSpecs, Tagged):
 class Router(HostedResource[RouterProps], type="OS::Neutron::Router", kind="network.router"):
     """A router: it forwards packets between networks."""
 
+    counts = ("network.router",)
     ready = HostedResource.WORKING
     agent_ids = "l3_agent_ids"
     agent_calls = ("routers_hosting_l3_agents", "add_router_to_agent", "remove_router_from_agent")
@@ -86,8 +88,14 @@ class RouterInterface(
     The physical id is ``router:subnet_id=…``, or ``router:port_id=…`` if a port is given.
     """
 
+    counts = ("network.port",)  # of the router
     joins = frozenset({"OS::Neutron::Router", "OS::Neutron::Subnet"})
     blocks = frozenset({"OS::Neutron::Port"})
+
+    @classmethod
+    def needs(cls, given: Mapping[str, object], find: Find) -> Iterable[Need]:
+        """Nothing beside a port that is given."""
+        return [] if given.get("port") else super().needs(given, find)
 
     def detach_from(self, gone: Resource[Schema]) -> None:
         if str(gone.physical_id) in str(self.physical_id):
@@ -312,8 +320,8 @@ class ExtraRouteSet(Link[ExtraRouteSetProps], type="OS::Neutron::ExtraRouteSet",
 
     def alike(self) -> list[JsonMap]:
         routes, known = self._routes(self.facts.properties), self._known()
-        there = routes and all(one in known for one in routes)
-        return [{"id": f"{self.props.router}:{self.physical_name}"}] if there else []
+        has_all = routes and all(one in known for one in routes)
+        return [{"id": f"{self.props.router}:{self.physical_name}"}] if has_all else []
 
     def handle_update(self, change: Change) -> Json:
         before, after, known = self._routes(change.before), self._routes(change.after), self._known()

@@ -6,10 +6,12 @@ from contextlib import suppress
 from typing import cast
 
 from heatlite.clients.cloud import Ambiguous, NameNotFound
-from heatlite.core.json import Json, JsonMap, as_map, as_maps
+from heatlite.core.json import Json, JsonMap, as_map, as_maps, canonical
 from heatlite.plugin import Change, CloudNotFound, CloudResource, Schema, SupportStatus, prop
 from heatlite.plugin.naming import is_as_requested
+from heatlite.plugin.needs import Find, Need, counted
 from heatlite.resources.neutron.base import NeutronResource
+from heatlite.template.expression import has_unknown
 
 # fmt: off
 PROTOCOLS: tuple[Json, ...] = (
@@ -54,7 +56,19 @@ class SecurityGroup(NeutronResource[SecurityGroupProps], type="OS::Neutron::Secu
                     kind="network.security_group"):  # fmt: skip
     """A security group: firewall rules of ports."""
 
+    counts = ("network.security_group", "network.security_group_rule")
     support_status = SupportStatus(version="2014.1")
+
+    @classmethod
+    def needs(cls, given: Mapping[str, object], find: Find) -> Iterable[Need]:  # noqa: ARG003
+        """Return the group and its rules, with those that the service makes."""
+        group, rule = counted(cls.counts, given)
+        rules = given.get("rules") or []
+        if not group.known or not isinstance(rules, list):
+            return [group, Need(rule.kind, 0, known=False)]
+        distinct = {canonical(one) if isinstance(one, dict) and not has_unknown(one) else id(one) for one in rules}
+        allows_all = not any(isinstance(one, Mapping) and one.get("direction") == "egress" for one in rules)
+        return [group, Need(rule.kind, len(distinct) + 2 * allows_all)]
 
     def is_to_finish(self) -> bool:
         return True
@@ -76,17 +90,17 @@ class SecurityGroup(NeutronResource[SecurityGroupProps], type="OS::Neutron::Secu
         `before`. Rules of other resources (OS::Neutron::SecurityGroupRule) are not touched.
         """
         wanted = _with_defaults(self._sent(self.resolved(self.facts.properties)))
-        there = cast(list[JsonMap], self.service("security_group_rules", security_group_id=self.physical_id))
-        own = cast(list[Json], self.data.get("rules", [rule["id"] for rule in there]))  # a new group owns all
+        rules = cast(list[JsonMap], self.service("security_group_rules", security_group_id=self.physical_id))
+        own = cast(list[Json], self.data.get("rules", [rule["id"] for rule in rules]))  # a new group owns all
         kept: list[Json] = []
-        for rule in there:
+        for rule in rules:
             if _has(wanted, rule):
                 kept.append(rule["id"])
             elif rule["id"] in own or _has(before, rule) and not self._is_of_other(rule):
                 with suppress(CloudNotFound):
                     self.service("delete_security_group_rule", rule["id"])
         for one in wanted:
-            if not any(_is(rule, one) for rule in there):
+            if not any(_is(rule, one) for rule in rules):
                 made = self.service("create_security_group_rule", security_group_id=self.physical_id, **one)
                 kept.append(self.map(made)["id"])
         self.data["rules"] = kept
@@ -118,12 +132,12 @@ class SecurityGroup(NeutronResource[SecurityGroupProps], type="OS::Neutron::Secu
             sent = self._sent(self.resolved({"rules": cast(Json, given)}))
         except (NameNotFound, Ambiguous):
             return parts  # what names another group cannot be compared
-        there = as_maps(thing.get("security_group_rules"))
-        live = [one for one, rule in zip(given, sent, strict=True) if _has(there, rule) or self._is_about_gone(rule)]
+        rules = as_maps(thing.get("security_group_rules"))
+        live = [one for one, rule in zip(given, sent, strict=True) if _has(rules, rule) or self._is_about_gone(rule)]
         wanted = _with_defaults(sent)
-        others = [rule for rule in there if not _has(wanted, rule) and not self._is_of_other(rule)]
+        others = [rule for rule in rules if not _has(wanted, rule) and not self._is_of_other(rule)]
         defaults = [rule for rule in wanted if not _has(sent, rule)]
-        kept = [rule for rule in defaults if _has(there, rule)]
+        kept = [rule for rule in defaults if _has(rules, rule)]
         if len(kept) < len(defaults) or any(rule["direction"] == "egress" for rule in others):
             # With one rule for egress in the list, it tells all of them.
             others += kept
@@ -251,6 +265,7 @@ class SecurityGroupRule(NeutronResource[SecurityGroupRuleProps], type="OS::Neutr
                         kind="network.security_group_rule"):  # fmt: skip
     """A rule of a security group."""
 
+    counts = ("network.security_group_rule",)
     support_status = SupportStatus(version="7.0.0")
     named = False
 

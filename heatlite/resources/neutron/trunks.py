@@ -36,7 +36,7 @@ class Trunk(NeutronResource[TrunkProps], type="OS::Neutron::Trunk", kind="networ
 
     def detach_from(self, gone: Resource[Schema]) -> None:
         """Remove a subport from the trunk."""
-        now = cast(list[JsonMap], self.seen.get("sub_ports") or [])
+        now = cast(list[JsonMap], self.fetched.get("sub_ports") or [])
         left: list[Json] = [{"port_id": one["port_id"]} for one in now if one["port_id"] == gone.physical_id]
         if left:
             self.service("delete_trunk_subports", self.physical_id, left)

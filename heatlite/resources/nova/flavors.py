@@ -7,6 +7,7 @@ from typing import cast
 from heatlite.clients.cloud import CloudConflict, CloudNotFound
 from heatlite.core.json import Json, JsonMap, as_map, as_maps
 from heatlite.plugin import Change, CloudResource, Schema, SupportStatus, prop
+from heatlite.plugin.naming import keys_as_given
 
 
 class FlavorProps(Schema):
@@ -51,8 +52,8 @@ class Flavor(CloudResource[FlavorProps], type="OS::Nova::Flavor", kind="compute.
     def live_parts(self, thing: JsonMap) -> JsonMap:
         parts, given = super().live_parts(thing), self.facts.properties
         if given.get("extra_specs") is not None:
-            there, asked = as_map(thing.get("extra_specs")), as_map(given["extra_specs"])
-            parts["extra_specs"] = asked if there == self._texts else there
+            live, asked = as_map(thing.get("extra_specs")), as_map(given["extra_specs"])
+            parts["extra_specs"] = keys_as_given(asked, live, lambda text, value: text == str(value))
         if given.get("tenants"):
             access = as_maps(self.service("get_flavor_access", self.physical_id))
             parts["tenants"] = self.listed("tenants", [one["tenant_id"] for one in access])
@@ -90,8 +91,8 @@ class Flavor(CloudResource[FlavorProps], type="OS::Nova::Flavor", kind="compute.
 
     def attr_is_public(self) -> bool:
         """True if all projects may use it."""
-        return bool(self.seen.get("os-flavor-access:is_public"))
+        return bool(self.fetched.get("os-flavor-access:is_public"))
 
     def attr_extra_specs(self) -> dict[str, Json]:
         """Its extra specs."""
-        return cast(JsonMap, self.seen.get("extra_specs") or {})
+        return cast(JsonMap, self.fetched.get("extra_specs") or {})

@@ -38,6 +38,7 @@ class ServerGroup(CloudResource[ServerGroupProps], type="OS::Nova::ServerGroup",
     Servers name it in the scheduler hint `group`.
     """
 
+    counts = ("compute.server_groups",)
     support_status = SupportStatus(version="2014.2")
     kept_when_well = True
 
@@ -87,9 +88,9 @@ class HostAggregate(CloudResource[HostAggregateProps], type="OS::Nova::HostAggre
         if given.get("metadata") is not None:
             asked = as_map(given["metadata"])
             # The service keeps the availability zone among the metadata.
-            there = {key: value for key, value in as_map(thing.get("metadata")).items() if key != ZONE or key in asked}
+            live = {key: value for key, value in as_map(thing.get("metadata")).items() if key != ZONE or key in asked}
             wanted: JsonMap = {key: str(value) for key, value in asked.items()}
-            parts["metadata"] = asked if there == wanted else there
+            parts["metadata"] = asked if live == wanted else live
         return parts
 
     def handle_update(self, change: Change) -> Json:
@@ -120,7 +121,7 @@ class HostAggregate(CloudResource[HostAggregateProps], type="OS::Nova::HostAggre
     def handle_delete(self) -> Json:
         """Remove the hosts, then delete: the service deletes only empty aggregates."""
         if self.physical_id is not None:
-            for host in cast(list[str], self.seen.get("hosts") or []):
+            for host in cast(list[str], self.fetched.get("hosts") or []):
                 with suppress(CloudNotFound):
                     self.service("remove_host_from_aggregate", self.physical_id, host)
         return super().handle_delete()

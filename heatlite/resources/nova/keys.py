@@ -1,6 +1,6 @@
 """Key pairs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import cast
 
@@ -8,6 +8,7 @@ from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import CloudResource, Schema, SupportStatus, prop
 from heatlite.plugin.cloud import expect_absent
+from heatlite.plugin.needs import Find, Need
 
 
 class KeyPairProps(Schema):
@@ -27,9 +28,15 @@ class KeyPair(CloudResource[KeyPairProps], type="OS::Nova::KeyPair", kind="compu
     old one from its public key.
     """
 
+    counts = ("compute.key_pairs",)
     lasting_reference = True
     support_status = SupportStatus(version="2014.1")
     unique_name = True
+
+    @classmethod
+    def needs(cls, given: Mapping[str, object], find: Find) -> Iterable[Need]:
+        """Nothing if another user owns it."""
+        return [] if given.get("user") else super().needs(given, find)
 
     @property
     def _whose(self) -> JsonMap:
@@ -51,7 +58,7 @@ class KeyPair(CloudResource[KeyPairProps], type="OS::Nova::KeyPair", kind="compu
         """Record the key pair of that name: a foreign one, or the one to be replaced."""
         if "before" in self.data:
             return False
-        self.data["before"] = _key(self._there())
+        self.data["before"] = _key(self._live_key())
         return True
 
     def find(self) -> str | None:
@@ -59,13 +66,13 @@ class KeyPair(CloudResource[KeyPairProps], type="OS::Nova::KeyPair", kind="compu
 
         If its private key was to be saved, that is lost, so the key pair is deleted and created again.
         """
-        there, given = self._there(), self.props.public_key
-        if not there or "before" not in self.data or _key(there) == self.data["before"]:
+        key, given = self._live_key(), self.props.public_key
+        if not key or "before" not in self.data or _key(key) == self.data["before"]:
             return None
         if given is None and self.props.save_private_key:
             self._remove()
             return None
-        self.data["key"] = _key(there)
+        self.data["key"] = _key(key)
         return self.props.name
 
     def handle_create(self) -> Json:
@@ -98,9 +105,9 @@ class KeyPair(CloudResource[KeyPairProps], type="OS::Nova::KeyPair", kind="compu
         """True if the template's public key equals an existing key pair of the same name."""
         if self.props.public_key is None or key.get("public_key") != self.props.public_key:
             return False
-        return key.get("type") == (self.props.type or "ssh") and _key(self._there()) == key
+        return key.get("type") == (self.props.type or "ssh") and _key(self._live_key()) == key
 
-    def _there(self) -> JsonMap:
+    def _live_key(self) -> JsonMap:
         """Return the key pair that has the name now; {} if there is none."""
         try:
             return self.map(self.service("get_keypair", self.props.name, **self._whose))
@@ -117,7 +124,7 @@ class KeyPair(CloudResource[KeyPairProps], type="OS::Nova::KeyPair", kind="compu
             return None
         with suppress(CloudNotFound):
             self.handle_adopt()  # its adoption may have failed
-        if _key(self._there()) != self._kept:
+        if _key(self._live_key()) != self._kept:
             return None  # it is gone, or its replacement has the name
         latter = _of_name(self.facts.latter(), self.props.name)
         former = _of_name(self.facts.former(), self.props.name)
@@ -136,7 +143,7 @@ class KeyPair(CloudResource[KeyPairProps], type="OS::Nova::KeyPair", kind="compu
 
     def attr_public_key(self) -> str:
         """The public key."""
-        return str(self.seen.get("public_key") or "")
+        return str(self.fetched.get("public_key") or "")
 
     def attr_private_key(self) -> str:
         """The private key, if save_private_key is set."""

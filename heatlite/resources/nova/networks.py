@@ -13,8 +13,7 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import CloudResource, Schema, prop
 from heatlite.plugin.cloud import delete_other
 from heatlite.resources.neutron.base import places
-
-VNIC_TYPES = ("normal", "direct", "macvtap", "direct-physical", "baremetal", "virtio-forwarder", "smart-nic")
+from heatlite.resources.neutron.ports import VNIC_TYPES
 
 
 class AddressPair(Schema):
@@ -216,7 +215,7 @@ class Ports:
             if self._port(port).get("device_id") == server.physical_id:
                 self._free(port)
         except CloudConflict:
-            if server.status_of(server.seen) not in server.broken:
+            if server.status_of(server.fetched) not in server.broken:
                 raise
             # The service detaches no port from a server in such a state.
             self._free(port)

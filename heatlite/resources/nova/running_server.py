@@ -6,8 +6,9 @@ from contextlib import suppress
 from typing import Final, cast
 
 from heatlite.clients.cloud import CloudError, CloudNotFound
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_maps
 from heatlite.plugin import CloudResource
+from heatlite.plugin.naming import keys_as_given
 from heatlite.resources.heat.software.targets import Target
 from heatlite.resources.nova import addresses
 from heatlite.resources.nova.addresses import Addresses
@@ -96,6 +97,12 @@ class RunningServer(CloudResource[ServerProps], Target[ServerProps], kind="compu
     def has_agent(self) -> bool:
         return self.facts.properties.get("user_data_format") == "SOFTWARE_CONFIG"
 
+    def told(self) -> JsonMap:
+        name = flavor_name(self.fetch())
+        ports = as_maps(self.cloud.call("compute.server_interfaces", self.physical_id))
+        networks: JsonMap = {"networks": [{"port": one["port_id"]} for one in ports]} if ports else {}
+        return networks if name is None else {"flavor": name, **networks}
+
     def live_properties(self) -> Mapping[str, Json] | None:
         try:
             thing = self.fetch()
@@ -110,7 +117,7 @@ class RunningServer(CloudResource[ServerProps], Target[ServerProps], kind="compu
             live["tags"] = given["tags"]  # the service does not keep their order
         if given.get("metadata") is not None:
             known = cast(JsonMap, thing.get("metadata") or {})
-            live["metadata"] = given["metadata"] if is_stored(known, self.props.metadata) else known
+            live["metadata"] = keys_as_given(self.props.metadata, known, is_stored)
         if given.get("flavor") is not None:
             # The service embeds the name of a flavor, whatever has become of that since.
             flavor = flavor_name(thing)
@@ -145,7 +152,7 @@ class RunningServer(CloudResource[ServerProps], Target[ServerProps], kind="compu
         return addresses.as_texts(self._addresses(), self._interfaces())
 
     def _addresses(self) -> Addresses:
-        return cast(Addresses, self.seen.get("addresses") or {})
+        return cast(Addresses, self.fetched.get("addresses") or {})
 
     def _interfaces(self) -> list[JsonMap]:
         try:
@@ -162,7 +169,7 @@ class RunningServer(CloudResource[ServerProps], Target[ServerProps], kind="compu
 
     def attr_instance_name(self) -> str | None:
         """Its name on its host, shown to administrators only."""
-        return cast(str | None, self.seen.get("OS-EXT-SRV-ATTR:instance_name"))
+        return cast(str | None, self.fetched.get("OS-EXT-SRV-ATTR:instance_name"))
 
     def attr_console_urls(self) -> dict[str, Json]:
         """The URLs of its consoles by type.

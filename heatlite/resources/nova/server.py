@@ -1,12 +1,13 @@
 """The type of servers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, cast
 
 from heatlite.clients.cloud import CloudError, CloudNotFound
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_maps
 from heatlite.plugin import Change, CloudResource, ReplaceResource, Resource, Schema, ServiceConflict
+from heatlite.plugin.needs import Find, Need
 from heatlite.plugin.signing import KEY
 from heatlite.resources.heat.software.configs import text_of
 from heatlite.resources.neutron.base import asked
@@ -14,6 +15,7 @@ from heatlite.resources.neutron.ports import LEAD_HERE
 from heatlite.resources.nova import disks, user_data
 from heatlite.resources.nova.changes import HALTED, IDLE, TASK, Changes
 from heatlite.resources.nova.images import Images
+from heatlite.resources.nova.needs import server_needs
 from heatlite.resources.nova.running_server import GONE, RunningServer
 from heatlite.resources.nova.server_properties import texts
 
@@ -33,6 +35,7 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
     # Create, resize, rebuild and delete happen in steps; no handler waits for the service. `data` holds
     # the ports (`Ports`), the remaining update steps (`todo`), and the state before a lock (`was_locked`).
 
+    counts = ("compute.instances",)
     name_limit = 53
     snapshot_on_delete = True
     kept_when_well = True
@@ -47,6 +50,11 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
         if network is None or not isinstance(nics, Sequence):
             return False
         return any(isinstance(nic, Mapping) and network in (nic.get("network"), nic.get("uuid")) for nic in nics)
+
+    @classmethod
+    def needs(cls, given: Mapping[str, object], find: Find) -> Iterable[Need]:
+        """Return the machine with the size of its flavor, its own ports and new volumes."""
+        return server_needs(given, find)
 
     @property
     def _changes(self) -> Changes:
@@ -95,13 +103,13 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
         """Return the initial metadata for an agent on the server."""
         return self.live_metadata() if self.has_agent else self.metadata
 
-    def _specs(self, properties: Mapping[str, object], there: bool = False) -> list[JsonMap]:
+    def _specs(self, properties: Mapping[str, object], created: bool = False) -> list[JsonMap]:
         """Return the networks in coerced properties, with ids instead of names.
 
-        Of those that are `there`, names may lead nowhere any more.
+        Of those that are `created`, names may lead nowhere any more.
         """
         given = cast(Json, properties.get("networks"))
-        lookup = self.known if there else self.resolved
+        lookup = self.known if created else self.resolved
         return cast(list[JsonMap], lookup({"networks": given})["networks"]) if given else []
 
     def _groups(self) -> list[Json] | None:
@@ -110,6 +118,15 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
         return [self._finders.id_of("neutron.security_group", str(name)) for name in names] or None
 
     # -- create --------------------------------------------------------------------------------------
+
+    def told(self) -> JsonMap:
+        disks = as_maps(self.fetched.get(VOLUMES))
+        if self.fetched.get("image") or not disks:
+            return super().told()
+        root: JsonMap = {"boot_index": 0, "volume_id": disks[0]["id"]}
+        if GOES_WITH_IT in disks[0]:
+            root[GOES_WITH_IT] = disks[0][GOES_WITH_IT]
+        return {**super().told(), "block_device_mapping_v2": [root]}
 
     def handle_adopt(self) -> None:
         super().handle_adopt()
@@ -201,8 +218,8 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
         """Note the changes of ports. Returns True if there may be some."""
         changed = change.changed
         if self._ports.readdress() or "networks" in changed:
-            before = self._specs(change.before, there=True)
-            after = self._specs(change.after, there="networks" not in changed)
+            before = self._specs(change.before, created=True)
+            after = self._specs(change.after, created="networks" not in changed)
             self._ports.change(before, after, self._groups())
             return True
         # `detach_from` may have detached a port.
@@ -224,7 +241,7 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
             ports = [nic["port"] for nic in self._ports.nics]
             users = [one for one in self.facts.users() if isinstance(one, CloudResource)]
             for user in users:
-                if user.type_name in LEAD_HERE and user.seen.get("port_id") in ports:
+                if user.type_name in LEAD_HERE and user.fetched.get("port_id") in ports:
                     user.detach_from(self)
             self._ports.remove_addresses(gone.physical_id)
 
@@ -242,7 +259,7 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
         todo = cast(list[Json], self.data.get("todo") or [])
         if not todo:
             return True
-        thing = self._seen = self.fetch()
+        thing = self._fetched = self.fetch()
         status = self.status_of(thing)
         if status == "ERROR" and self.data.get("doing") is None and todo[0] != "rebuild" or status in GONE:
             raise CloudError("compute.get_server", f"its status is {self.why(thing, 'update')}")
@@ -314,7 +331,7 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
         return None
 
     def check_reboot_complete(self, token: Json) -> bool | float:
-        thing = self._seen = self.fetch()
+        thing = self._fetched = self.fetch()
         status = self.status_of(thing)
         if status == "ERROR" or status in GONE:
             raise CloudError("compute.reboot_server", f"its status is {self.why(thing, 'reboot')}")
@@ -332,14 +349,14 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
 
         A volume that is deleted with its server would stay forever if it still had snapshots then.
         """
-        for one in cast(list[JsonMap], self.seen.get(VOLUMES) or []):
+        for one in cast(list[JsonMap], self.fetched.get(VOLUMES) or []):
             found = self.cloud.call("block_storage.snapshots", volume_id=one["id"]) if one.get(GOES_WITH_IT) else None
             left = cast(list[JsonMap], found or [])
             if left and all(snapshot["status"] == "deleting" for snapshot in left):
                 raise ServiceConflict(f"a snapshot of volume {one['id']}, which goes with the server, is being deleted")
 
     def handle_snapshot_delete(self) -> Json:
-        if self.physical_id is None or self.status_of(self.seen) not in IDLE:
+        if self.physical_id is None or self.status_of(self.fetched) not in IDLE:
             return self.handle_delete()
         self.data.pop("saved", None)
         self._images.save(self.physical_name)

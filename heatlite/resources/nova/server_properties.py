@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 
-from heatlite.core.json import Json, JsonMap, heat_text, parse
+from heatlite.core.json import Json, JsonMap, heat_text, parse, same
 from heatlite.plugin import prop
-from heatlite.plugin.schema import same
 from heatlite.resources.heat.software.targets import TargetProps
 from heatlite.resources.nova import disks
 from heatlite.resources.nova.disks import Disk, DiskV2
@@ -95,15 +94,10 @@ def texts(metadata: Mapping[str, Json]) -> JsonMap:
     return {name: value if isinstance(value, str) else heat_text(value) for name, value in metadata.items()}
 
 
-def is_stored(stored: Mapping[str, Json], metadata: Mapping[str, Json]) -> bool:
-    """Return True if the service stores the metadata, with JSON in any layout."""
-    if stored.keys() != metadata.keys():
-        return False
-    given = [(stored[name], value) for name, value in metadata.items()]
-    return all(one == value if isinstance(value, str) else _is_json_of(one, value) for one, value in given)
-
-
-def _is_json_of(text: Json, value: Json) -> bool:
+def is_stored(text: Json, value: Json) -> bool:
+    """Return True if the service stores a value as a text, with JSON in any layout."""
+    if isinstance(value, str):
+        return text == value
     try:
         return same(parse(str(text)), value)
     except ValueError:

@@ -1,6 +1,6 @@
 """Load balancers and their listeners."""
 
-from heatlite.core.json import Json
+from heatlite.core.json import Json, JsonMap, as_maps
 from heatlite.plugin import Schema, SupportStatus, prop
 from heatlite.resources.octavia.base import OctaviaResource
 
@@ -26,6 +26,7 @@ class LoadBalancer(
 ):
     """A load balancer: one address in front of many machines."""
 
+    counts = ("load_balancer.loadbalancer", "network.port")
     support_status = SupportStatus(version="10.0.0")
     alone = frozenset({"vip_subnet", "vip_address"})
     blocks = frozenset({"OS::Neutron::Subnet"})
@@ -74,6 +75,7 @@ class ListenerProps(Schema):
 class Listener(OctaviaResource[ListenerProps], type="OS::Octavia::Listener", kind="load_balancer.listener"):
     """A listener: a port of a load balancer."""
 
+    counts = ("load_balancer.listener",)
     support_status = SupportStatus(version="10.0.0")
     alone = frozenset({"loadbalancer", "protocol_port"})
     blocks = frozenset({"OS::Octavia::LoadBalancer"})
@@ -81,3 +83,7 @@ class Listener(OctaviaResource[ListenerProps], type="OS::Octavia::Listener", kin
         "loadbalancers": (list, "The load balancer that it is part of."),
         "default_pool_id": (str, "The default pool, for requests that no policy handles."),
     }
+
+    def told(self) -> JsonMap:
+        found = as_maps(self.fetched.get("loadbalancers"))
+        return {"loadbalancer": found[0]["id"]} if found else {}

@@ -43,7 +43,7 @@ class L7Policy(OctaviaResource[L7PolicyProps], type="OS::Octavia::L7Policy", kin
 
     def detach_from(self, gone: Resource[Schema]) -> None:
         """Reject requests until there is a pool again."""
-        if self.seen.get("redirect_pool_id") == gone.physical_id:
+        if self.fetched.get("redirect_pool_id") == gone.physical_id:
             self.service("update_l7_policy", self.physical_id, action="REJECT", redirect_pool_id=None)
 
     def sent(self, names: frozenset[str] | None = None) -> JsonMap:

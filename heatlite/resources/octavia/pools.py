@@ -1,6 +1,6 @@
 """Pools, their members and health monitors."""
 
-from heatlite.core.json import Json
+from heatlite.core.json import Json, JsonMap, as_maps
 from heatlite.plugin import Schema, SupportStatus, prop
 from heatlite.resources.octavia.balancers import PROTOCOLS
 from heatlite.resources.octavia.base import OctaviaResource
@@ -46,6 +46,7 @@ class PoolProps(Schema):
 class Pool(OctaviaResource[PoolProps], type="OS::Octavia::Pool", kind="load_balancer.pool"):
     """A pool: machines that handle the same requests."""
 
+    counts = ("load_balancer.pool",)
     support_status = SupportStatus(version="10.0.0")
     alone = frozenset({"listener"})
     blocks = frozenset({"OS::Octavia::LoadBalancer", "OS::Octavia::Listener"})
@@ -54,6 +55,11 @@ class Pool(OctaviaResource[PoolProps], type="OS::Octavia::Pool", kind="load_bala
         "listeners": (str, "The listeners that send it requests."),
         "members": (list, "Its members."),
     }
+
+    def told(self) -> JsonMap:
+        of = "listener" if self.fetched.get("listeners") else "loadbalancer"
+        found = as_maps(self.fetched.get(f"{of}s"))
+        return {of: found[0]["id"]} if found else {}
 
 
 class PoolMemberProps(Schema):
@@ -73,6 +79,7 @@ class PoolMemberProps(Schema):
 class PoolMember(OctaviaResource[PoolMemberProps], type="OS::Octavia::PoolMember", kind="load_balancer.member"):
     """A member of a pool: a machine that handles requests."""
 
+    counts = ("load_balancer.member",)
     support_status = SupportStatus(version="10.0.0")
     within = "pool"
     blocks = frozenset({"OS::Octavia::Pool"})
@@ -107,6 +114,7 @@ class HealthMonitor(
 ):
     """A health monitor: checks the members of a pool."""
 
+    counts = ("load_balancer.healthmonitor",)
     support_status = SupportStatus(version="10.0.0")
     alone = frozenset({"pool"})
     blocks = frozenset({"OS::Octavia::Pool"})

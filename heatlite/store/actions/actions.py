@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from heatlite.core.status import ActionStatus, Verb
 from heatlite.store.actions.table import LIVE, OPEN, ActionTable
 from heatlite.store.database.sql import chunks, marks
+from heatlite.store.feature_store import FeatureStore
 from heatlite.store.records import ActionRecord, TransitionRecord
 
 _REMOVABLE = (
@@ -22,13 +23,21 @@ _OLDEST_READY = (
 class Actions:
     """Reads actions of all states."""
 
-    def __init__(self, actions: ActionTable) -> None:
+    def __init__(self, actions: ActionTable, features: Sequence[FeatureStore]) -> None:
         self._actions = actions
+        self._features = features
         self._database = actions.database
 
     def get(self, action_id: str) -> ActionRecord | None:
         """Return an action by its id."""
         return self._actions.get(action_id)
+
+    def by_id(self, ids: Sequence[str]) -> dict[str, ActionRecord]:
+        """Return those of the actions that are there and readable."""
+        found: list[ActionRecord] = []
+        for some in chunks(ids):
+            found += self._actions.readable(f"WHERE id IN ({marks(some)})", some)
+        return {one.id: one for one in found}
 
     def lock(self, action_id: str) -> ActionRecord | None:
         """Return an action, locked until the transaction ends. Lock its stack first."""
@@ -52,6 +61,37 @@ class Actions:
     def live_of_root(self, root_id: str) -> list[ActionRecord]:
         """Return the live actions of a tree, oldest first."""
         return self._actions.select(f"WHERE root_id = ? AND {LIVE} ORDER BY seq", (root_id,))
+
+    def open_of_root(self, root_id: str) -> list[ActionRecord]:
+        """Return the readable actions of a tree that have not ended, oldest first."""
+        return self._actions.readable(f"WHERE root_id = ? AND {OPEN} ORDER BY seq", (root_id,))
+
+    def last_reasons(self, action_ids: Sequence[str]) -> dict[str, str]:
+        """Return the reasons of the last moves of actions, by id."""
+        found: dict[str, str] = {}
+        for some in chunks(action_ids):
+            sql = f"SELECT action_id, reason FROM transition WHERE action_id IN ({marks(some)}) ORDER BY id"
+            found |= {str(action_id): str(reason) for action_id, reason in self._database.read(sql, some)}
+        return found
+
+    def holding(self, live: Sequence[ActionRecord]) -> list[ActionRecord]:
+        """Return those of some live actions that hold their stacks.
+
+        A run does not that was set aside, or that its feature knows to rest.
+        """
+        resting = self.aside([action.id for action in live if action.verb is Verb.RUN])
+        runs = [action for action in live if action.verb is Verb.RUN and action.status is ActionStatus.WAITING]
+        for feature in self._features if runs else ():
+            resting.update(feature.resting(runs))
+        return [action for action in live if action.id not in resting]
+
+    def aside(self, ids: Sequence[str]) -> set[str]:
+        """Return those of some live runs that were set aside, see `ActionQueue.set_aside`."""
+        found: set[str] = set()
+        for some in chunks(ids):
+            sql = f"SELECT id FROM action WHERE id IN ({marks(some)}) AND exclusive_key IS NULL"
+            found.update(one for (one,) in self._database.read(sql, some))
+        return found
 
     def count_live(self) -> dict[tuple[Verb, ActionStatus], int]:
         """Return the numbers of live actions by verb and status. Reads no ended ones."""
@@ -88,8 +128,12 @@ class Actions:
         return found[0] if found else None
 
     def last(self, stack_id: str, verb: Verb) -> ActionRecord | None:
-        """Return the newest action with this verb on a stack that has ended, or None."""
-        rest = f"WHERE stack_id = ? AND verb = ? AND NOT {OPEN} ORDER BY seq DESC LIMIT 1"
+        """Return the newest action with this verb on a stack that has ended, or None.
+
+        Leaves out scheduled ones that were never admitted.
+        """
+        was_admitted = "(started_at IS NOT NULL OR deadline IS NOT NULL)"
+        rest = f"WHERE stack_id = ? AND verb = ? AND NOT {OPEN} AND {was_admitted} ORDER BY seq DESC LIMIT 1"
         found = self._actions.select(rest, (stack_id, verb))
         return found[0] if found else None
 

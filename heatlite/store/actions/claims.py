@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 
 from msgspec.structs import replace
 
-from heatlite.core.action_payloads import ActionData
+from heatlite.core.actions.payloads import ActionData
 from heatlite.core.json import dump
 from heatlite.core.status import ActionStatus, Control, Kind
 from heatlite.store.actions.table import HELD, ID, ActionTable, held

@@ -9,7 +9,7 @@ from heatlite.store.database.sql import chunks, marks
 from heatlite.store.records import ActionRecord
 
 STOPPED_AT_ONCE = frozenset({Verb.CREATE, Verb.UPDATE})
-"""Verbs that do not wait for running node actions once they are asked to stop: nothing is left to do then."""
+"""Verbs that do not wait for running work of features once they are asked to stop: nothing is left to do then."""
 
 _OVERRIDES = {Control.FORCE_CANCEL: (Control.ABORT,), Control.ABORT: ()}
 """Controls that a signal does not replace. A signal that is not listed replaces neither of the two."""

@@ -6,13 +6,13 @@ from msgspec.structs import replace
 
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Needs
 from heatlite.store.actions.table import ActionTable
-from heatlite.store.batch import Table
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.feature_store import FeatureStore
 from heatlite.store.records import ActionRecord, DependencyRecord
 from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.actions import Dependency
+from heatlite.store.writes.batch import Table
 
 _OPEN_DEPENDENTS = (
     "SELECT dependent, needs FROM dependency JOIN action ON action.id = dependent"
@@ -73,6 +73,15 @@ class Dependencies:
         for some in chunks(action_ids):
             sql = f"SELECT depended FROM dependency WHERE dependent IN ({marks(some)}) AND state = 'open'"
             found.update(one for (one,) in self._database.read(sql, some))
+        return found
+
+    def open_of(self, action_ids: Sequence[str]) -> dict[str, list[str]]:
+        """Return the ids of what actions wait for, by the id of the action."""
+        found: dict[str, list[str]] = {}
+        for some in chunks(action_ids):
+            sql = f"SELECT dependent, depended FROM dependency WHERE dependent IN ({marks(some)}) AND state = 'open'"
+            for dependent, depended in self._database.read(f"{sql} ORDER BY 1, 2", some):
+                found.setdefault(dependent, []).append(depended)
         return found
 
     def resolve(self, action_id: str, succeeded: bool, now: float) -> None:

@@ -13,12 +13,12 @@ from msgspec import Struct
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.status import ActionStatus, Cause, Verb
 from heatlite.store.actions.table import ROWS
-from heatlite.store.batch import Table
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row, Value
 from heatlite.store.records import ActionRecord, Relations
 from heatlite.store.secrets.cipher import PREFIX
 from heatlite.store.secrets.field_encryption import FieldEncryption
+from heatlite.store.writes.batch import Table
 
 MIN_ID_LENGTH = 4
 """Least number of characters of an id in a search."""
@@ -82,6 +82,7 @@ class ActionList:
         # encrypted inputs are so long.
         shown = {
             "secrets": "NULL",
+            "request": "NULL",
             "inputs": f"""CASE WHEN substr(inputs, 1, 13) = '{{"resources":' OR (length(inputs) > 4000 AND """
             f"""substr(inputs, 1, {len(PREFIX)}) = '{PREFIX}') THEN '{{}}' ELSE inputs END""",
         }

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
-from heatlite.core.action_payloads import ActionOutputs
+from heatlite.core.actions.payloads import ActionOutputs
 from heatlite.core.json import dump
+from heatlite.core.runtime.timer import for_each
 from heatlite.core.status import PARKED_ACTIONS, ActionStatus, Control
-from heatlite.core.timer import for_each
 from heatlite.store.actions.dependencies import Dependencies
 from heatlite.store.actions.queue import ActionQueue
 from heatlite.store.actions.table import HELD, LIVE, PARKED, STILL, UNCLAIMED, ActionTable, any_of, held
@@ -15,7 +15,7 @@ from heatlite.store.records import ActionRecord
 
 _END = (
     "UPDATE action SET status = ?, status_reason = ?, outputs = ?, finished_at = ?, updated_at = ?,"
-    " owner = NULL, lease_until = NULL, exclusive_key = NULL, secrets = NULL, attempt = attempt + ? "
+    " owner = NULL, lease_until = NULL, exclusive_key = NULL, secrets = NULL, request = NULL, attempt = attempt + ? "
 )
 _PARK = (
     "UPDATE action SET status = ?, owner = NULL, lease_until = NULL, open_children = ?, wake_at = ?, updated_at = ?"
@@ -174,6 +174,14 @@ class Moves:
     def start_rollback(self, action_id: str, deadline: float) -> None:
         """Set the deadline of a rollback, and clear the control that asked for it."""
         self._database.write(_START_ROLLBACK, (deadline, action_id))
+
+    def set_deadline(self, action_id: str, deadline: float | None) -> None:
+        """Set the deadline of an action."""
+        self._database.write("UPDATE action SET deadline = ? WHERE id = ?", (deadline, action_id))
+
+    def clear_control(self, action_id: str, control: Control) -> None:
+        """Clear a control that the action has obeyed."""
+        self._database.write("UPDATE action SET control = NULL WHERE id = ? AND control = ?", (action_id, control))
 
     # -- wake --------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from heatlite.core.ids import random_id
 from heatlite.core.status import ActionStatus, Cause, Needs, Verb
 from heatlite.store.actions.dependencies import Dependencies
 from heatlite.store.actions.table import OPEN, ActionTable, exclusive_key
-from heatlite.store.errors import Duplicate
+from heatlite.store.errors import Duplicate, Fenced
 from heatlite.store.records import ActionRecord
 
 _ADMIT = (
@@ -98,6 +98,27 @@ class ActionQueue:
         self._actions.record_move(record, after, record.updated_at or record.created_at)
         if after is ActionStatus.READY:
             self._actions.announce(record, is_ready=True)
+
+    def set_aside(self, run_id: str) -> None:
+        """Have a live run hold nothing, so that another action may hold its stack.
+
+        It stays WAITING, and does nothing until `take_up`.
+        """
+        self._database.write("UPDATE action SET exclusive_key = NULL WHERE id = ?", (run_id,))
+
+    def take_up(self, run: ActionRecord) -> None:
+        """Have a run hold its stack again. Its admission has passed."""
+        self._database.write("UPDATE action SET exclusive_key = ? WHERE id = ?", (exclusive_key(run), run.id))
+
+    def take(self, action_id: str) -> None:
+        """Remove a scheduled action: the one that begins in its place has its id.
+
+        Its dependencies and its history stay. Lock its stack first. Raises Fenced if it is no longer INIT.
+        """
+        taken = self._actions.lock(action_id)
+        if taken is None or taken.status is not ActionStatus.INIT:
+            raise Fenced(action_id)
+        self._database.write("DELETE FROM action WHERE id = ?", (action_id,))
 
     def series(self, stack_id: str, verb: Verb) -> ActionRecord | None:
         """Return the open action of a stack's series of a verb, or None."""

@@ -19,8 +19,8 @@ class Services:
 
     def heartbeat(self, record: ServiceRecord) -> None:
         """Record an engine's heartbeat; the first one adds it."""
-        seen = Service.update(updated_at=record.updated_at).where(Service.id == record.id)
-        if self._database.change(seen) == 0:
+        update = Service.update(updated_at=record.updated_at).where(Service.id == record.id)
+        if self._database.change(update) == 0:
             self._database.change(Service.insert(_ROWS.cells(record)))
 
     def remove(self, service_ids: Sequence[str]) -> None:

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from heatlite.core.status import LIVE_ACTIONS, MOVES, PARKED_ACTIONS, ActionStatus, Verb
-from heatlite.store.batch import Table
 from heatlite.store.database.statements import Row, Sent, Value
 from heatlite.store.errors import UnreadableSecret
 from heatlite.store.records import ActionRecord, Announcement, TransitionRecord
 from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.stack_locks import StackLocks
 from heatlite.store.tables.actions import Action, Transition
+from heatlite.store.writes.batch import Table
+from heatlite.store.writes.stack_locks import StackLocks
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +31,8 @@ LIVE = f"status {any_of(LIVE_ACTIONS)}"
 OPEN = f"status {any_of(LIVE_ACTIONS | {ActionStatus.INIT})}"
 PARKED = f"status {any_of(PARKED_ACTIONS)} AND pending = 0"
 """Started, and waiting for child actions or at a breakpoint."""
-UNCLAIMED = "(started_at IS NULL OR verb = 'PLAYBOOK')"
-"""Never claimed. No worker claims a run of a playbook."""
+UNCLAIMED = f"(started_at IS NULL OR verb = '{Verb.RUN}')"
+"""Never claimed. No worker claims a run."""
 HELD = "WHERE id = ? AND owner = ? AND attempt = ?"
 """The fence: the worker still holds the action. See `held`. Only a RUNNING action has an owner.
 
@@ -137,7 +137,9 @@ class ActionTable:
         self._table.insert(records)
         moves = [(record, record.status) for record in records if record.status is not ActionStatus.INIT]
         self._transitions.insert([
-            TransitionRecord(record.id, record.created_at, ActionStatus.INIT, after, record.attempt, None, "")
+            TransitionRecord(
+                record.id, record.updated_at or record.created_at, ActionStatus.INIT, after, record.attempt, None, ""
+            )
             for record, after in moves
         ])
         for record, after in moves:

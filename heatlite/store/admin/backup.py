@@ -26,10 +26,9 @@ from heatlite.store.database.database import Database
 from heatlite.store.database.ownership import give_to_owner
 from heatlite.store.database.sqlite.turns import Turns
 from heatlite.store.errors import BadBackup, MissingKey, UnreadableSecret
-from heatlite.store.feature_store import FeatureStore
+from heatlite.store.feature_store import FeatureStore, present, series_of
 from heatlite.store.secrets.cipher import key_file
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.tables import models
 
 
 class Backup(Struct, frozen=True):
@@ -89,7 +88,12 @@ def backup(url: str, keys: Sequence[str], target: Path, overwrite: bool) -> Back
 
 
 def restore(
-    url: str, keys: Sequence[str], source: Path, force: bool, features: Sequence[type[FeatureStore]] = ()
+    url: str,
+    keys: Sequence[str],
+    source: Path,
+    force: bool,
+    features: Sequence[type[FeatureStore]] = (),
+    off: Sequence[type[FeatureStore]] = (),
 ) -> RestoreResult:
     """Check a backup and install it as the SQLite database at `url`.
 
@@ -108,7 +112,7 @@ def restore(
         lock = engine_lock.acquire(target, {"pid": os.getpid()})
         with closing(lock), _new_file(target) as (new, install), _new_file(own_key) as (new_key, install_key):
             _copy(source, new)
-            found = _check(new, source, keys, key, features)
+            found = _check(new, source, keys, key, features, off)
             if found and not force:
                 return RestoreResult(found, installed=False)
             if key is not None:
@@ -181,10 +185,10 @@ def _copy(source: Path, target: Path) -> None:
     """
     try:
         with (
-            closing(sqlite3.connect(f"file:{quote(str(source))}?mode=ro", uri=True, timeout=BUSY_SECONDS)) as there,
+            closing(sqlite3.connect(f"file:{quote(str(source))}?mode=ro", uri=True, timeout=BUSY_SECONDS)) as original,
             closing(sqlite3.connect(target)) as here,
         ):
-            there.backup(here)
+            original.backup(here)
             here.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
             problems = [str(text) for (text,) in here.execute("PRAGMA integrity_check(10)") if text != "ok"]
     except sqlite3.OperationalError:
@@ -196,20 +200,31 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _check(
-    copy: Path, source: Path, keys: Sequence[str], key: Path | None, features: Sequence[type[FeatureStore]]
+    copy: Path,
+    source: Path,
+    keys: Sequence[str],
+    key: Path | None,
+    features: Sequence[type[FeatureStore]],
+    off: Sequence[type[FeatureStore]],
 ) -> list[Inconsistency]:
     """Upgrade a copy, and check it against its keys and the rules of fsck.
 
-    Its keys are `keys`, else the key in the file `key`, else the key file beside the copy.
+    `off` are the stores of features that are off. Its keys are `keys`, else the key in the file `key`, else the key
+    file beside the copy.
     """
     keys = [key.read_text("ascii", errors="replace").strip()] if key is not None else keys
     database = Database(f"sqlite:///{copy}")
     try:
-        if not any(step.applied for step in migrate.check_known(database)):
+        series = [*dict.fromkeys((*series_of(features), *migrate.begun(database, series_of(off))))]
+        if not any(step.applied for step in migrate.check_known(database, series)):
             raise BadBackup(f"{source} is no database of heatlite.")
-        migrate.upgrade(database)
+        migrate.upgrade(database, series)
+        off = migrate.whole(database, present(database, off))
+        encryption = FieldEncryption(database, keys, lambda: [model for kind in off for model in kind.tables])
+        for kind in features:
+            encryption.add_tables(kind.tables)
         try:
-            FieldEncryption(database, keys, models()).check()
+            encryption.check(also_off=True)
         except MissingKey:
             raise MissingKey(path=_key_of(source)) from None
         except UnreadableSecret as error:
@@ -217,7 +232,7 @@ def _check(
         except BadSetting as error:
             raise (error if key is None else BadBackup(f"{key} has no key: 44 characters of base64.")) from None
         # With time 0, so that an old backup has no overdue leases and waits.
-        found = inconsistencies(database, 0.0, 0.0, features)
+        found = inconsistencies(database, 0.0, 0.0, features, off)
         database.read("PRAGMA journal_mode = DELETE")
         return found
     finally:

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from heatlite.core.status import PARKED_ACTIONS
+from heatlite.core.status import PARKED_ACTIONS, Verb
 from heatlite.store.actions.table import LIVE, OPEN, any_of
 from heatlite.store.database.database import Database
 from heatlite.store.database.statements import Value
 from heatlite.store.feature_store import FeatureStore, Rule
-from heatlite.store.large_values import LARGE_VALUE_GRACE
-from heatlite.store.stacks.templates import TEMPLATE_GRACE, UNREFERENCED
+from heatlite.store.stacks.templates import TEMPLATE_GRACE, holders_of, unreferenced
+from heatlite.store.writes.large_values import LARGE_VALUE_GRACE
 
 
 class Inconsistency(Struct, frozen=True):
@@ -41,12 +41,12 @@ RULES = (
     Rule(
         "an ended action has no secrets",
         "action",
-        f"SELECT id, status FROM action WHERE NOT {OPEN} AND secrets IS NOT NULL",
+        f"SELECT id, status FROM action WHERE NOT {OPEN} AND (secrets IS NOT NULL OR request IS NOT NULL)",
     ),
     Rule(
         "a live action holds its exclusive key",
         "action",
-        f"SELECT id, status FROM action WHERE {LIVE} AND exclusive_key IS NULL",
+        f"SELECT id, status FROM action WHERE {LIVE} AND exclusive_key IS NULL AND verb <> '{Verb.RUN}'",
     ),
     Rule(
         "only a running action has a worker and a lease",
@@ -66,7 +66,7 @@ RULES = (
     Rule(
         "a scheduled action has a time that is not long past",
         "action",
-        "SELECT id, not_before FROM action WHERE status = 'INIT' AND verb <> 'PLAYBOOK' "
+        f"SELECT id, not_before FROM action WHERE status = 'INIT' AND verb <> '{Verb.RUN}' "
         "AND (not_before IS NULL OR not_before < {late})",
     ),
     Rule(
@@ -74,7 +74,7 @@ RULES = (
         "action",
         "SELECT id, pending FROM action WHERE status = 'WAITING' AND pending <> "
         "(SELECT COUNT(*) FROM dependency WHERE dependent = action.id AND state = 'open')"
-        " + CASE WHEN verb = 'PLAYBOOK' THEN 1 ELSE 0 END",
+        f" + CASE WHEN verb = '{Verb.RUN}' THEN 1 ELSE 0 END",
     ),
     Rule(
         "an open dependency is on something that has not ended",
@@ -131,8 +131,7 @@ RULES = (
     Rule(
         "an unreferenced template is deleted",
         "template",
-        f"SELECT id, unused_since FROM template WHERE unused_since < {{late}} - {2 * TEMPLATE_GRACE} AND "
-        + UNREFERENCED,
+        f"SELECT id, unused_since FROM template WHERE unused_since < {{late}} - {2 * TEMPLATE_GRACE} AND {{free}}",
     ),
     Rule(
         "a large value has a stack",
@@ -202,19 +201,26 @@ RULES = (
 
 
 def inconsistencies(
-    database: Database, now: float, grace: float, features: Sequence[FeatureStore | type[FeatureStore]]
+    database: Database,
+    now: float,
+    grace: float,
+    features: Sequence[FeatureStore | type[FeatureStore]],
+    off: Sequence[FeatureStore | type[FeatureStore]],
 ) -> list[Inconsistency]:
     """Return every row that breaks a rule of the core, or one of the features.
 
+    Rules of features that are `off` do not count, but work of theirs that has not ended does. The database has their
+    tables.
     Conditions that workers resolve within `grace` seconds count after that time only. Each rule is one statement and
     sees the rows as of one moment. So the check may run beside engines.
     """
     found: list[Inconsistency] = []
     rules = [*RULES, *(rule for one in features for rule in one.rules)]
-    others = "".join(f" AND NOT EXISTS ({one.unended})" for one in features if one.unended)
+    others = "".join(f" AND NOT EXISTS ({one.unended})" for one in (*features, *off) if one.unended)
+    free = unreferenced(holders_of(model for one in (*features, *off) for model in one.tables))
     for rule in rules:
         values: list[Value] = [now - grace] * rule.sql.count("{late}")
-        sql = rule.sql.format(late="?", after=database.quote("after"), others=others)
+        sql = rule.sql.format(late="?", after=database.quote("after"), others=others, free=free)
         for identifier, detail in database.read(sql, values):
             found.append(Inconsistency(rule.text, rule.entity, str(identifier), str(detail)))
     return found

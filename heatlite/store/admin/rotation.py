@@ -7,11 +7,11 @@ import peewee
 from msgspec import Struct
 
 from heatlite.core.json import dump, parse
-from heatlite.core.masking import MASK
+from heatlite.core.redaction.masking import MASK
 from heatlite.store.errors import UnreadableSecret
 from heatlite.store.secrets.cipher import PREFIX
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.tables import models
+from heatlite.store.stacks.templates import holders_of
 from heatlite.store.tables.fields import ContentField, EncryptedField, MaskedField
 from heatlite.store.tables.stacks import Event, Stack, Template
 
@@ -26,6 +26,8 @@ class RotationResult(Struct):
     """Number of rows written."""
     unreadable: list[str] = []
     """Rows that no key decrypts, left as they are: ``resource 5f1c…``."""
+    lost: Sequence[str] = ()
+    """Features whose tables this program cannot read: their rows keep the old keys."""
     wiped: bool = True
     """True if the old data is gone from the file; False if another process kept it busy."""
 
@@ -36,6 +38,8 @@ class _Columns(Struct, frozen=True):
     model: type[peewee.Model]
     content: Sequence[str]
     sealed: Sequence[str]
+    holders: Sequence[type[peewee.Model]]
+    """Tables of features that refer to templates."""
 
     @property
     def key(self) -> str:
@@ -54,18 +58,23 @@ class _Columns(Struct, frozen=True):
         `stacks` is a SELECT of ids, with ``{id}`` for the column.
         """
         if self.model is Template:
-            both = (stacks.format(id=column) for column in ("template_id", "previous_template_id"))
-            return " OR ".join(f"id IN ({one})" for one in both)
+            ways = [stacks.format(id=column) for column in ("template_id", "previous_template_id")]
+            owned = stacks.format(id="id")
+            for one in self.holders:
+                ways.append(f"SELECT template_id FROM {one._meta.table_name} WHERE stack_id IN ({owned})")
+            return " OR ".join(f"id IN ({one})" for one in ways)
         return f"{'id' if self.model is Stack else 'stack_id'} IN ({stacks.format(id='id')})"
 
 
-def _tables() -> Iterator[_Columns]:
-    for model in models():
+def _tables(encryption: FieldEncryption) -> Iterator[_Columns]:
+    stored = encryption.stored()
+    holders = [model for model in holders_of(stored) if model is not Stack]
+    for model in stored:
         fields = model._meta.sorted_fields
         content = [one.name for one in fields if isinstance(one, ContentField | MaskedField)]
         sealed = [one.name for one in fields if isinstance(one, EncryptedField)]
         if content or sealed:
-            yield _Columns(model, content, sealed)
+            yield _Columns(model, content, sealed, holders)
 
 
 def rotate(encryption: FieldEncryption) -> RotationResult:
@@ -76,7 +85,7 @@ def rotate(encryption: FieldEncryption) -> RotationResult:
     """
     done = RotationResult()
     stacks = "SELECT {id} FROM stack WHERE sealed AND {id} IS NOT NULL"
-    for table in _tables():
+    for table in _tables(encryption):
         _rewrite(encryption, table, stacks, (), True, done)
     return done
 
@@ -91,7 +100,7 @@ def seal_tree(encryption: FieldEncryption, root_id: str) -> None:
     if encryption.cipher is None:
         return
     stacks = "SELECT {id} FROM stack WHERE (" + members + ") AND {id} IS NOT NULL"
-    for table in _tables():
+    for table in _tables(encryption):
         if table.content:
             _rewrite(encryption, table, stacks, (root_id,) * 2, False, RotationResult())
 
@@ -114,13 +123,13 @@ def _rewrite(
     if table.content:
         owned = table.owned(stacks)
         conditions.append(owned)
-        given += [*values] * (owned.count("SELECT") if values else 0)
+        given += [*values] * owned.count(" FROM stack ")
     if again:
         conditions += [f"{name} LIKE ?" for name in table.content] + [f"{name} IS NOT NULL" for name in table.sealed]
         given += [f"{PREFIX}%"] * len(table.content)
-    if again and table.model is Stack:
-        conditions += ["environment LIKE ?", "previous_environment LIKE ?"]
-        given += ['%"secret":%'] * 2  # of a webhook
+    environments = [name for name in table.content if again and name in ("environment", "previous_environment")]
+    conditions += [f"{name} LIKE ?" for name in environments]
+    given += ['%"secret":%'] * len(environments)  # of a webhook
     name = database.quote(table.model._meta.table_name)
     chosen = " OR ".join(f"({one})" for one in conditions)
     select = f"SELECT {database.quote(table.key, table.label, *columns)} FROM {name}"

@@ -17,10 +17,10 @@ import peewee
 from msgspec import Struct
 from peewee import Field
 
-from heatlite.core import masking
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import DatabaseUnavailable, Invalid
-from heatlite.core.extras import MissingLibrary
+from heatlite.core.redaction import masking
+from heatlite.core.runtime.extras import MissingLibrary
 from heatlite.store.database.limits import Limits
 from heatlite.store.database.sql import marks
 from heatlite.store.database.statements import Connection, Value

@@ -11,8 +11,8 @@ from typing import TypeAlias
 import peewee
 from peewee import Field, Insert, Query, Select
 
-from heatlite.core.bulkhead import check_may_wait, may_wait
 from heatlite.core.errors import CommitUnanswered, DatabaseUnavailable
+from heatlite.core.runtime.bulkhead import check_may_wait, may_wait
 from heatlite.store.database.backend import backend_of
 from heatlite.store.database.limits import DEFAULT_LEASE, Limits, Pace, limits
 from heatlite.store.database.row_waits import RowWaits

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from heatlite.core.bulkhead import Bulkhead
 from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.runtime.bulkhead import Bulkhead
 from heatlite.store.database.statements import Parameters, Row
 
 BLOCKED_SECONDS = 2.0

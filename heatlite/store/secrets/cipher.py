@@ -10,8 +10,8 @@ from pathlib import Path
 
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import DatabaseUnavailable
-from heatlite.core.extras import MissingLibrary
 from heatlite.core.json import JsonMap, dump, parse
+from heatlite.core.runtime.extras import MissingLibrary
 from heatlite.store.database.ownership import give_to_owner
 from heatlite.store.errors import MissingKey, UnreadableSecret
 

@@ -7,7 +7,8 @@ columns; `batch.Table` applies them. An encrypted text has a prefix, so that rea
 
 import hashlib
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 
 import peewee
 from msgspec import Struct
@@ -17,7 +18,7 @@ from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row
 from heatlite.store.errors import UnreadableSecret
 from heatlite.store.secrets.cipher import PREFIX, Cipher, open_cipher
-from heatlite.store.tables import MODELS, models
+from heatlite.store.tables import MODELS
 from heatlite.store.tables.fields import ContentField, EncryptedField
 
 EMPTY = frozenset({"", "{}", "[]", "null", '""'})
@@ -37,6 +38,7 @@ class _Table(Struct, frozen=True):
     columns: tuple[str, ...]
 
 
+@cache
 def _table(model: type[peewee.Model]) -> _Table:
     fields = model._meta.sorted_fields
     columns = tuple(one.column_name for one in fields if isinstance(one, ContentField | EncryptedField))
@@ -59,11 +61,16 @@ class FieldEncryption:
     """
 
     def __init__(
-        self, database: Database, keys: Sequence[str], tables: Sequence[type[peewee.Model]] = MODELS
+        self, database: Database, keys: Sequence[str], off: Callable[[], Sequence[type[peewee.Model]]] = lambda: ()
     ) -> None:
-        """`keys` is the setting `encryption_keys`; `check` looks at `tables`."""
+        """Create it.
+
+        `keys` is the setting `encryption_keys`. `off` returns the tables of features that are off.
+        """
         self.database = database
-        self._tables = _with_secrets(tables)
+        self._models = [*MODELS]
+        """The tables in use."""
+        self._off = off
         self._keys = keys
         self._cipher: Cipher | None = None
         self._is_open = False
@@ -71,8 +78,13 @@ class FieldEncryption:
         self._known: set[str] = set()
 
     def add_tables(self, tables: Sequence[type[peewee.Model]]) -> None:
-        """Let `check` look at these tables, too."""
-        self._tables += _with_secrets(tables)
+        """Take the tables of a feature into use."""
+        self._models += tables
+
+    def stored(self) -> list[type[peewee.Model]]:
+        """Return the tables that the database has, also those of features that are off."""
+        present = self.database.tables()
+        return [model for model in (*self._models, *self._off()) if model._meta.table_name in present]
 
     @property
     def cipher(self) -> Cipher | None:
@@ -88,22 +100,21 @@ class FieldEncryption:
 
         Also those of features that are off: a new key would open nothing of theirs.
         """
-        present = self.database.tables()
         quote = self.database.quote
         tests = [
             f"EXISTS (SELECT 1 FROM {quote(table.name)} WHERE {_prefix(quote(column))} = '{PREFIX}')"
-            for table in _with_secrets(models())
-            if table.name in present
+            for table in _with_secrets(self.stored())
             for column in table.columns
         ]
         return bool(tests) and bool(self.database.read(f"SELECT {' OR '.join(tests)}")[0][0])
 
-    def check(self) -> None:
-        """Decrypt some of the oldest and newest secrets of each table.
+    def check(self, also_off: bool = False) -> None:
+        """Decrypt some of the oldest and newest secrets of each table in use.
 
-        Not all: it runs at each start. Raises UnreadableSecret.
+        Not all: it runs at each start. With `also_off` also of all tables of features that are off. Raises
+        UnreadableSecret.
         """
-        for table in self._tables:
+        for table in self._with_rows(_with_secrets(self.stored() if also_off else self._models)):
             rows = self._ends(table)
             secrets = [row for row in rows if PREFIX in row]
             for number, *found in secrets[:1] + secrets[-1:]:
@@ -111,6 +122,12 @@ class FieldEncryption:
                 sql = f"SELECT {column} FROM {self.database.quote(table.name)} WHERE {key} = ?"
                 for (text,) in self.database.read(sql, (number,)):
                     self.decrypt(text)
+
+    def _with_rows(self, tables: Sequence[_Table]) -> list[_Table]:
+        """Return the tables that have rows, by one statement: most have none."""
+        tests = [f"EXISTS (SELECT 1 FROM {self.database.quote(table.name)})" for table in tables]
+        (found,) = self.database.read(f"SELECT {', '.join(tests)}")
+        return [table for table, has_rows in zip(tables, found, strict=True) if has_rows]
 
     def _ends(self, table: _Table) -> list[Row]:
         """Return the keys and the prefixes of a table's first and last rows."""

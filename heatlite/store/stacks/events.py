@@ -1,4 +1,4 @@
-"""Events of stacks: appended, read, never changed."""
+"""Events of stacks: appended and read. Only a renamed resource changes them."""
 
 import operator
 from collections.abc import Mapping, Sequence
@@ -10,17 +10,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from heatlite.core.json import AnyMap, JsonMap, decoder, dump, parse
-from heatlite.core.masking import MASK
-from heatlite.store.batch import Table
+from heatlite.core.redaction.masking import MASK
 from heatlite.store.database.paging import after, directed
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row, Value
-from heatlite.store.large_values import LargeValues
 from heatlite.store.records import EventRecord
 from heatlite.store.rows import Codec, Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.stack_locks import StackLocks
 from heatlite.store.tables.stacks import Event, Stack
+from heatlite.store.writes.batch import Table
+from heatlite.store.writes.large_values import LargeValues
+from heatlite.store.writes.stack_locks import StackLocks
 
 
 class EventQuery(Struct, frozen=True):

@@ -1,16 +1,14 @@
 """Resource rows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, TypeVar
 
 from heatlite.core.clouds import CloudIdentity
-from heatlite.core.json import dump, parse, parser
+from heatlite.core.json import Json, dump, parse, parser
 from heatlite.core.status import Status, Verb
-from heatlite.store.batch import Table
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Value
 from heatlite.store.feature_store import FeatureStore, tables_of
-from heatlite.store.large_values import LargeValues
 from heatlite.store.records import (
     HealthRecord,
     HolderRecord,
@@ -20,9 +18,13 @@ from heatlite.store.records import (
     StackRecord,
 )
 from heatlite.store.rows import Codec, Rows
+from heatlite.store.secrets.cipher import PREFIX
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.stacks.resource_query import CURRENT, INDEXED, ResourceQuery, conditions, has_one_of
+from heatlite.store.tables.health import HAS_FAILED, begins
 from heatlite.store.tables.stacks import Resource, Stack
+from heatlite.store.writes.batch import Table
+from heatlite.store.writes.large_values import LargeValues
 
 _previous = parser(PreviousState)
 
@@ -46,6 +48,12 @@ _TREE = (
     "(SELECT id FROM stack WHERE id = ? UNION ALL SELECT id FROM stack WHERE root_id = ? AND deleted_at IS NULL) tree"
 )
 """Ids of a live tree, a table to join. Servers scan the whole table for `stack_id = ? OR stack_id IN (…)`."""
+
+# The token of a stack with hidden values does not tell a hook.
+_IS_NOTEWORTHY = (
+    f"({HAS_FAILED} OR item.protection IS NOT NULL"
+    f""" OR {begins('item.token', '{"hook":')} OR {begins('item.token', PREFIX)})"""
+)
 
 
 class Resources:
@@ -75,6 +83,11 @@ class Resources:
         """Return the rows of a live tree, oldest first."""
         rest = f"WHERE stack_id IN (SELECT id FROM {_TREE}) ORDER BY id"
         return self._table.select(rest, (root_id, root_id))
+
+    def noteworthy(self, root_id: str) -> list[ResourceRecord]:
+        """Return the rows of a tree that have failed, are protected, or wait at a hook."""
+        within = f"item.stack_id IN (SELECT id FROM {_TREE})"
+        return self._table.select(f"AS item WHERE {within} AND {_IS_NOTEWORTHY} ORDER BY item.id", (root_id, root_id))
 
     def by_name(self, stack_id: str, names: Sequence[str]) -> list[ResourceRecord]:
         """Return the rows of a stack with one of the names, oldest first."""
@@ -250,21 +263,40 @@ class Resources:
 
         Rows with an `external_id` only refer to an object.
         """
-        stack, found = self._database.quote("stack"), list[HolderRecord]()
+        found = list[HolderRecord]()
         for some in chunks(values):
             has_one, parameters = has_one_of(self._database.backend, some, column)
-            sql = (
-                "SELECT resource.name, resource.mapped_type, resource.physical_name, resource.physical_id,"
-                " stack.project, CASE WHEN root.deleted_at IS NULL THEN root.name ELSE stack.name END, root.cloud"
-                f" FROM resource JOIN {stack} ON stack.id = resource.stack_id"
-                f" JOIN {stack} root ON root.id = COALESCE(stack.root_id, stack.id)"
-                f" WHERE {has_one} AND external_id IS NULL AND stack.deleted_at IS NULL AND root.id <> ?"
-                " ORDER BY resource.id"
-            )
-            for name, kind, called, object_id, project, root, cloud in self._database.read(sql, (*parameters, root_id)):
-                place = None if cloud is None else CloudIdentity.from_json(parse(cloud))
-                found.append(HolderRecord(name, kind, called, object_id, project, root, place))
+            found += [one for _, one in self._holders(f"{has_one} AND root.id <> ?", (*parameters, root_id))]
         return found
+
+    def in_the_making(self) -> list[tuple[HolderRecord, frozenset[str]]]:
+        """Return the rows of live stacks that are being created and have no id yet.
+
+        Also names that their objects may have.
+        """
+        where = "resource.verb = 'CREATE' AND resource.status = 'IN_PROGRESS' AND resource.physical_id IS NULL"
+        found, names = dict(self._holders(where, ())), dict[str, list[Json]]()
+        for some in chunks([*found]):
+            for row in self._table.select(f"WHERE id IN ({marks(some)})", some):
+                names[row.id] = [row.physical_name, row.properties.get("name")]
+        return [
+            (one, frozenset(name for name in names.get(key, ()) if isinstance(name, str)))
+            for key, one in found.items()
+        ]
+
+    def _holders(self, where: str, parameters: Sequence[Value]) -> Iterator[tuple[str, HolderRecord]]:
+        """Yield rows in live stacks that may own an object, with their ids."""
+        stack = self._database.quote("stack")
+        sql = (
+            "SELECT resource.id, resource.name, resource.mapped_type, resource.physical_name, resource.physical_id,"
+            " stack.project, CASE WHEN root.deleted_at IS NULL THEN root.name ELSE stack.name END, root.cloud"
+            f" FROM resource JOIN {stack} ON stack.id = resource.stack_id"
+            f" JOIN {stack} root ON root.id = COALESCE(stack.root_id, stack.id)"
+            f" WHERE {where} AND external_id IS NULL AND stack.deleted_at IS NULL ORDER BY resource.id"
+        )
+        for key, name, kind, called, object_id, project, root, cloud in self._database.read(sql, parameters):
+            place = None if cloud is None else CloudIdentity.from_json(parse(cloud))
+            yield str(key), HolderRecord(name, kind, called, object_id, project, root, place)
 
     def objects(self, ids: Sequence[str]) -> dict[str, str]:
         """Return the physical ids of those of the rows that have one."""

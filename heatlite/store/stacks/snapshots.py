@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 import peewee
 
 from heatlite.core.status import Status
-from heatlite.store.batch import Table
-from heatlite.store.large_values import CONDENSED
 from heatlite.store.records import SnapshotRecord
 from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.stacks import Snapshot
+from heatlite.store.writes.batch import Table
+from heatlite.store.writes.large_values import CONDENSED
 
 _ROWS = Rows(SnapshotRecord, Snapshot, codecs={"data": CONDENSED})
 

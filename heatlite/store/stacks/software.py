@@ -7,15 +7,15 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from heatlite.core.json import AnyMap
-from heatlite.store.batch import Table
 from heatlite.store.database.paging import after, directed
 from heatlite.store.database.sql import chunks, marks
-from heatlite.store.large_values import ProjectValues
 from heatlite.store.records import SoftwareConfigRecord, SoftwareDeploymentRecord
 from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.stacks import SoftwareConfig as Config
 from heatlite.store.tables.stacks import SoftwareDeployment as Deployment
+from heatlite.store.writes.batch import Table
+from heatlite.store.writes.large_values import ProjectValues
 
 
 class _Config(Struct, frozen=True):

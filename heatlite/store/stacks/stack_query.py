@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from heatlite.core.status import Verb
 from heatlite.store.database.backend import Backend
-from heatlite.store.feature_store import HealthTable
+from heatlite.store.database.statements import Value
+from heatlite.store.feature_store import HealthTable, StackFilter
 from heatlite.store.tables.access import AccountProject
 from heatlite.store.tables.health import FAILED_BEFORE_LOCK
 from heatlite.store.tables.stacks import Resource, Stack
@@ -32,6 +33,8 @@ class StackQuery(Struct, frozen=True):
     """Only stacks with a lock of their own."""
     unhealthy: bool = False
     """Only roots of trees with an unhealthy resource, as `ProjectCounts` counts them."""
+    of_features: Sequence[tuple[StackFilter, Value]] = ()
+    """Filters of features with their values; None: the filter has no parameter."""
     show_deleted: bool = False
     show_nested: bool = False
     sort_keys: Sequence[str] = ()
@@ -87,6 +90,7 @@ def list_conditions(
         out.append(Stack.lock_level.is_null(False))
     if query.unhealthy:
         out.append(_is_unhealthy(project, tables))
+    out += [_passes(one, value, project) for one, value in query.of_features]
     if query.tags:
         out.append(_joined(and_, map(has_tag, dict.fromkeys(query.tags))))
     if query.tags_any:
@@ -96,6 +100,14 @@ def list_conditions(
     if query.not_tags_any:
         out.append(~_any(map(has_tag, dict.fromkeys(query.not_tags_any))))
     return out or [Stack.id.is_null(False)]  # peewee takes no empty list of them
+
+
+def _passes(one: StackFilter, value: Value, project: str | None) -> peewee.ColumnBase:
+    sql, values = one.roots, [] if value is None else [value]
+    if one.project and project is not None:
+        sql, values = f"{sql} AND {one.project} = ?", [*values, project]
+    found: peewee.ColumnBase = Stack.id.in_(peewee.SQL(f"({sql})", values))
+    return found
 
 
 def _has_tag(backend: Backend, tag: str) -> peewee.ColumnBase:

@@ -9,34 +9,29 @@ from msgspec.structs import replace
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import StackExists
 from heatlite.core.json import JsonMap, dump, parse
-from heatlite.store.batch import Table
 from heatlite.store.database.paging import after, directed
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row
 from heatlite.store.errors import Duplicate
 from heatlite.store.feature_store import FeatureStore, tables_of
-from heatlite.store.large_values import LargeValues
 from heatlite.store.records import LockRecord, StackPlace, StackRecord, StackSummary
 from heatlite.store.rows import Codec, Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.stack_locks import StackLocks
 from heatlite.store.stacks.resources import Nested
 from heatlite.store.stacks.stack_query import SORTED_BY, StackQuery, in_project, list_conditions
 from heatlite.store.stacks.webhooks import Webhooks
 from heatlite.store.tables.access import Credential
 from heatlite.store.tables.actions import Action, Dependency, Transition
 from heatlite.store.tables.stacks import LargeValue, Resource, Sink, Snapshot, Stack, StackSize, Suppressed
+from heatlite.store.writes.batch import Table
+from heatlite.store.writes.large_values import LargeValues
+from heatlite.store.writes.stack_locks import StackLocks
 
 INSERTED = 32
 """Number of stacks whose names are known without a query."""
 
-_LOCK = Rows(
-    LockRecord,
-    Stack,
-    names={
-        "level": "lock_level", "by_admin": "locked_by_admin", "reason": "lock_reason", "expires_at": "lock_expires_at",
-    },
-)  # fmt: skip
+_LOCK_COLUMNS = {name: f"lock_{name}" for name in LockRecord.__struct_fields__ if not hasattr(Stack, name)}
+_LOCK = Rows(LockRecord, Stack, names={**_LOCK_COLUMNS, "by_admin": "locked_by_admin"})
 _TAGS = Codec(lambda tags: f",{','.join(tags)},", lambda text: tuple(text[1:-1].split(",")) if text else (), empty="")
 _PLACES = Rows(StackPlace, Stack)
 _SUMMARY = Rows(StackSummary, Stack, codecs={"tags": _TAGS})
@@ -56,7 +51,7 @@ class _StackTable(Table[StackRecord]):
     def rows(self, records: Sequence[StackRecord]) -> Sequence[Row]:
         return [
             self.encryption.encrypt_columns(row, _ENVIRONMENTS)
-            if _has_secret(record.environment) or _has_secret(record.previous_environment) else row
+            if has_secret(record.environment) or has_secret(record.previous_environment) else row
             for record, row in zip(records, super().rows(records), strict=True)
         ]  # fmt: skip
 
@@ -65,10 +60,15 @@ class Stacks:
     """The stacks."""
 
     def __init__(
-        self, encryption: FieldEncryption, large_values: LargeValues, features: Sequence[FeatureStore]
+        self,
+        encryption: FieldEncryption,
+        large_values: LargeValues,
+        features: Sequence[FeatureStore],
+        stores_off: Callable[[], Sequence[FeatureStore]],
     ) -> None:
         self._encryption = encryption
         self._features = features
+        self._stores_off = stores_off
         self._database = encryption.database
         self._table = _StackTable(encryption, _ROWS, fixed=("cloud",), stack="id", large_values=large_values)
         self._places = Table(encryption, _PLACES)
@@ -252,13 +252,14 @@ class Stacks:
         of_stack = (Resource, Action, Suppressed, Sink, Snapshot, Credential, StackSize, LargeValue)
         for model in of_stack:
             self._database.change(model.delete().where(model.stack_id.in_(stack_ids)))
-        for one in self._features:
+        for one in (*self._features, *self._stores_off()):
             one.stacks_removed(stack_ids)
         self._database.change(Stack.delete().where(Stack.id.in_(stack_ids)))
 
     def expired_locks(self, now: float) -> list[StackRecord]:
         """Return the live stacks whose maintenance lock has expired."""
-        rest = "WHERE lock_expires_at <= ? AND deleted_at IS NULL ORDER BY lock_expires_at"
+        # "deleted_at IS NULL" would make SQLite take the index of that column, and read all live stacks.
+        rest = "WHERE lock_expires_at <= ? AND COALESCE(deleted_at, 0) = 0 ORDER BY lock_expires_at"
         return self._table.select(rest, (now,))
 
     def projects(self) -> list[str]:
@@ -313,6 +314,7 @@ def _below(stack_id: str, rows: Iterable[Nested]) -> list[Nested]:
     return out
 
 
-def _has_secret(environment: JsonMap | None) -> bool:
+def has_secret(environment: JsonMap | None) -> bool:
+    """Return whether an environment has the secret of a webhook."""
     sinks = (environment or {}).get("event_sinks")
     return isinstance(sinks, list) and any(isinstance(sink, dict) and "secret" in sink for sink in sinks)

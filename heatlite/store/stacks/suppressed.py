@@ -6,13 +6,13 @@ import peewee
 from msgspec.structs import replace
 
 from heatlite.core.json import canonical, dump
-from heatlite.store.batch import Table
 from heatlite.store.database.database import FieldChanges
-from heatlite.store.limit_locks import LimitLocks
 from heatlite.store.records import DroppedRecord, SuppressedRecord
 from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.stacks import Suppressed, SuppressedDropped
+from heatlite.store.writes.batch import Table
+from heatlite.store.writes.limit_locks import LimitLocks
 
 MAX_KEPT = 1000
 """Requests stored per tree: a client that retries forever must not fill the disk."""

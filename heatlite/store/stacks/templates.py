@@ -1,41 +1,68 @@
 """Templates, stored once per content."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import peewee
 
 from heatlite.core.errors import NotFound
 from heatlite.core.json import Json, canonical, dump
-from heatlite.store.batch import Table
 from heatlite.store.database.database import FieldChanges
 from heatlite.store.database.sql import marks
 from heatlite.store.database.statements import Value
-from heatlite.store.large_values import CONDENSED, condensed
 from heatlite.store.records import TemplateRecord
 from heatlite.store.rows import Rows
 from heatlite.store.secrets.cipher import PREFIX
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.stacks import Stack, Template
+from heatlite.store.writes.batch import Table
+from heatlite.store.writes.large_values import CONDENSED, condensed
 
 TEMPLATE_GRACE = 3600.0
 """Seconds before an unreferenced template is deleted: a reader may still have a stack's old row."""
 
-UNREFERENCED = " AND ".join(
-    f"NOT EXISTS (SELECT 1 FROM stack WHERE stack.{column} = template.id)"
-    for column in ("template_id", "previous_template_id")
-)
-"""SQL condition for rows of `template` without references from stacks."""
+def holders_of(models: Iterable[type[peewee.Model]]) -> list[type[peewee.Model]]:
+    """Return the tables with a column `template_id`.
+
+    Their rows refer to templates.
+    """
+    return [model for model in models if "template_id" in model._meta.fields]
+
+
+def unreferenced(holders: Iterable[type[peewee.Model]]) -> str:
+    """Return the SQL condition for rows of `template` without references.
+
+    `holders` are the tables of features that refer to templates, see `holders_of`.
+    """
+    places = [("stack", "template_id"), ("stack", "previous_template_id")]
+    places += [(str(model._meta.table_name), "template_id") for model in holders]
+    return " AND ".join(
+        f"NOT EXISTS (SELECT 1 FROM {table} WHERE {table}.{column} = template.id)" for table, column in places
+    )
+
 
 _ROWS = Rows(TemplateRecord, Template, codecs={"document": CONDENSED})
 
 
 class Templates:
-    """Templates, stored once per content and deleted once no stack refers to them.
+    """Templates, stored once per content and deleted once no row refers to them.
 
     A template must not be deleted while a transaction is about to refer to it. So `put` locks the row until the end of
     the transaction with the reference, and deletion skips locked rows. On SQLite a transaction has the whole file.
     """
 
-    def __init__(self, encryption: FieldEncryption) -> None:
+    def __init__(
+        self,
+        encryption: FieldEncryption,
+        holders: Callable[[], Sequence[type[peewee.Model]]] = lambda: (),
+        lost: Callable[[], Sequence[str]] = lambda: (),
+    ) -> None:
+        """`holders` returns the tables of features, on or off, that refer to templates.
+
+        `lost` returns the features whose tables cannot be read: while there is one, no template is known to be unused.
+        """
+        self._holders = holders
+        self._lost = lost
         self._encryption = encryption
         self._database = encryption.database
         self._table = Table(encryption, _ROWS)
@@ -91,7 +118,11 @@ class Templates:
         return self._unused("unused_since < ?", (moment,), limit)
 
     def _unused(self, condition: str, values: Sequence[Value], limit: int) -> Sequence[str]:
-        sql = f"SELECT id FROM template WHERE {condition} AND {UNREFERENCED} ORDER BY unused_since LIMIT {limit}"
+        sql = f"SELECT id FROM template WHERE {condition} AND {{free}} ORDER BY unused_since LIMIT {{limit}}"
+        # Mostly stacks have all of them. Then features that are off need not be imported.
+        if not self._database.read(sql.format(free=unreferenced(()), limit=1), values) or self._lost():
+            return ()
+        sql = sql.format(free=unreferenced(self._holders()), limit=limit)
         return [template_id for (template_id,) in self._database.read(sql, values)]
 
     def mark_unused(self, template_ids: Sequence[str], now: float) -> int:
@@ -117,10 +148,14 @@ class Templates:
         locked = [template_id for (template_id,) in self._database.read(sql, template_ids)]
         if not locked:
             return []
+        tables: list[tuple[type[peewee.Model], str]] = [(Stack, "template_id"), (Stack, "previous_template_id")]
+        tables += [(model, "template_id") for model in self._holders()]
         used = {
             template_id
-            for column in (Stack.template_id, Stack.previous_template_id)
-            for (template_id,) in self._database.select(Stack.select(column).where(column.in_(locked)))
+            for model, name in tables
+            for (template_id,) in self._database.select(
+                model.select(model._meta.fields[name]).where(model._meta.fields[name].in_(locked))
+            )
         }
         return [template_id for template_id in locked if template_id not in used]
 

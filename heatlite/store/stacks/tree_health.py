@@ -1,42 +1,59 @@
-"""Health of whole trees, for lists of stacks."""
+"""Health of whole trees and keys of features, for lists of stacks."""
 
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 
+from heatlite.core.json import JsonMap
+from heatlite.core.wire.stacks import StackHealth
 from heatlite.store.database.database import Database
 from heatlite.store.database.sql import IN_LIMIT, chunks, marks
-from heatlite.store.feature_store import FeatureStore, HealthTable, tables_of
-from heatlite.store.records import StackHealth
+from heatlite.store.database.statements import Row
+from heatlite.store.feature_store import FeatureStore, HealthTable, RootRows, merged, tables_of
 from heatlite.store.tables.health import IS_UNHEALTHY, IS_UNKNOWN, MAY_BE_UNWELL
 
 _SUSPECTED, _UNKNOWN, _UNHEALTHY = range(3)
 """Health of a resource, best first."""
+_NOTED = 2
 _MOST_NAMES = IN_LIMIT
 """Ids in one query, which names each tree several times."""
 
 
 class TreeHealth:
-    """Counts of trees by health."""
+    """Counts of trees by health, and the keys that features add to their roots."""
 
     def __init__(self, database: Database, features: Sequence[FeatureStore]) -> None:
         self._database = database
         self._features = features
         self._query = cache(self._make_query)
 
-    def of_roots(self, root_ids: Sequence[str]) -> dict[str, StackHealth]:
-        """Return the counts of those of the trees where something is wrong.
+    def of_roots(self, root_ids: Sequence[str]) -> tuple[dict[str, StackHealth], dict[str, JsonMap]]:
+        """Return the counts of trees where something is wrong, and keys of features.
 
-        One query per so many trees. Its rows are unwell resources, rows of health tables and suspended scopes.
+        Both are by the root's id.
+        One query per so many trees. Its rows are unwell resources, rows of health tables and suspended scopes, and
+        names of tables with rows for `stack_facts`.
         """
         tables = tables_of(self._features)
-        found: dict[str, StackHealth] = {}
-        for some in chunks(root_ids, _MOST_NAMES // (2 + 2 * len(tables))):
-            found.update(self._of(some, tables))
-        return found
+        noted = tuple(one.stack_rows for one in self._features if one.stack_rows is not None)
+        parts = 2 + 2 * len(tables) + len(noted)
+        health: dict[str, StackHealth] = {}
+        with_rows: dict[str, list[str]] = {}
+        for some in chunks(root_ids, _MOST_NAMES // parts):
+            rows = self._database.read(self._query(len(some), tables, noted), [*some] * parts)
+            for root_id, table, _, is_held in rows:
+                if is_held == _NOTED:
+                    with_rows.setdefault(table, []).append(root_id)
+            health.update(self._health([row for row in rows if row[-1] != _NOTED]))
+        # Most features have none, and each look at a stack asks.
+        stating = [one for one in self._features if type(one).stack_facts is not FeatureStore.stack_facts]
+        facts = merged([
+            one.stack_facts(root_ids, with_rows.get(one.stack_rows.table, []) if one.stack_rows else ())
+            for one in stating
+        ])
+        return health, facts
 
-    def _of(self, roots: Sequence[str], tables: tuple[HealthTable, ...]) -> dict[str, StackHealth]:
-        rows = self._database.read(self._query(len(roots), tables), [*roots] * (2 + 2 * len(tables)))
+    def _health(self, rows: Sequence[Row]) -> dict[str, StackHealth]:
         if not rows:
             return {}  # as mostly
         worst: dict[tuple[str, str], int] = {}
@@ -56,11 +73,11 @@ class TreeHealth:
             for root_id in {*held, *suspended}
         }  # fmt: skip
 
-    def _make_query(self, number: int, tables: Sequence[HealthTable]) -> str:
+    def _make_query(self, number: int, tables: Sequence[HealthTable], noted: Sequence[RootRows]) -> str:
         """Return the query for so many trees.
 
         Its parameters: their ids, for each part. Its columns: root, row, health, held. Row is NULL for a suspended
-        scope.
+        scope. Held is `_NOTED` for a table with rows of the tree, whose name is in place of the row.
         """
         resource, stack, some = self._database.quote("resource"), self._database.quote("stack"), marks("?" * number)
         nests = f"EXISTS (SELECT 1 FROM {stack} nested WHERE nested.id = item.physical_id)"
@@ -81,4 +98,9 @@ class TreeHealth:
                 f" WHERE root_id IN ({some}) AND {table.stands}",
                 f"SELECT root_id, NULL, 0, 0 FROM ({table.suspended}) scope WHERE root_id IN ({some})",
             ]
+        parts += [
+            f"SELECT id, '{one.table}', 0, {_NOTED} FROM {stack} root WHERE id IN ({some})"
+            f" AND EXISTS (SELECT 1 FROM {one.table} WHERE {one.table}.{one.root} = root.id)"
+            for one in noted
+        ]
         return " UNION ALL ".join(parts)

@@ -45,7 +45,7 @@ class AccountProject(peewee.Model):
 
 
 class AccessKey(peewee.Model):
-    """A key with which a user signs requests of the query API."""
+    """A key with which a user signs requests."""
 
     id = peewee.CharField(max_length=32, primary_key=True)
     project = peewee.CharField(index=True)

@@ -2,7 +2,7 @@
 
 import peewee
 
-from heatlite.store.tables.fields import CipherField, ContentField, LongTextField
+from heatlite.store.tables.fields import CipherField, ContentField, EncryptedField, LongTextField
 
 
 class Action(peewee.Model):
@@ -26,7 +26,8 @@ class Action(peewee.Model):
     finished_at = peewee.DoubleField(null=True)
     deadline = peewee.DoubleField(null=True)
     exclusive_key = peewee.CharField(max_length=64, null=True, unique=True)
-    """Key that the action holds alone, see `actions.table.exclusive_key`; NULL once it has ended."""
+    """Key that the action holds alone, see `actions.table.exclusive_key`; NULL once it has ended, and for
+    a run that was set aside."""
     parent_id = peewee.CharField(max_length=36, null=True)
     urgent = peewee.BooleanField(default=False)
     open_children = peewee.IntegerField(default=0)
@@ -55,6 +56,8 @@ class Action(peewee.Model):
     """Number of commits of its workers."""
     takeovers = peewee.IntegerField(default=0)
     """Number of takeovers since the last commit."""
+    request = EncryptedField(null=True)
+    """Of a scheduled action: the request to carry out at its time; NULL from then on."""
 
     class Meta:
         table_name = "action"

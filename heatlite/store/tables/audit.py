@@ -36,7 +36,7 @@ class Audit(peewee.Model):
     """Digest by which a refusal is counted; NULL for other requests."""
 
     target = LongTextField(null=True)
-    """Id or name of what else the request concerns: an incident, a run, a token."""
+    """Id or name of what else the request concerns: a run, a token."""
 
     class Meta:
         table_name = "audit"

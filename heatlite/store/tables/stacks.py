@@ -55,6 +55,8 @@ class Stack(peewee.Model):
     """``[by, at, reason]``"""
     cloud = LongTextField(null=True)
     """``{"name", "auth_url", "region", "project_id"}``; roots only."""
+    restricted = LongTextField(null=True)
+    """``{"since", "action_id", "left_out", "reached", "earlier"}``; roots only."""
 
     class Meta:
         table_name = "stack"

@@ -11,9 +11,10 @@ from heatlite.core.errors import (
     Problem,
     RequestLimitExceeded,
     UserParameterMissing,
+    features_off,
     wire_name,
 )
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.core.json import size as json_size
 from heatlite.template.checks.nested import Nested
 from heatlite.template.checks.order import in_order
@@ -24,6 +25,7 @@ from heatlite.template.document import Definition, Template
 from heatlite.template.environment import Environment, Target, names_template
 from heatlite.template.expression import UNKNOWN, Expression, Failed, Function, MapOf, resolve, sift, walk
 from heatlite.template.functions.references import GetAttrSelecting, GetFile, GetParam, GetResource
+from heatlite.template.ignored import IGNORE_DRIFT, entry_faults, written
 from heatlite.template.provider import Provider, read_provider
 from heatlite.template.replacement import faults
 from heatlite.template.source.loader import Path, Source
@@ -192,7 +194,8 @@ class _Checker:
             self.views[kind] = self.types.find(kind)
             self.unavailable[kind] = None if self.views[kind] is None else self.types.unavailable(kind)
         if self.views[kind] is None:
-            text = f"The Resource Type ({kind}) could not be found."
+            off = features_off(self.types.installation.features_off)
+            text = f"The Resource Type ({kind}) could not be found. {off}".rstrip()
             hint = ""
             if self.findings.may_hint():
                 mapped = self.definition.mapping.entry_for(resource.name, resource.type)
@@ -341,6 +344,7 @@ class _Checker:
             self.findings.add(Phase.RESOURCES, stated(place(resource.name, "deletion_policy"), text))
         if resource.update_policy:
             self._check_update_policy(resource, view)
+        self._check_ignored(resource, view)
         path = place(resource.name, "properties")
         given = self._resolved(resource.properties, path, "Property error")
         faults = self._property_faults(view, given) if given is not None else ()
@@ -380,10 +384,28 @@ class _Checker:
             text = self.definition.environment.replacement(resource.name).refined(settings).fault()
             if text is not None:
                 found.append(Fault(("replacement",), text))
+        entries = written(resource.update_policy)
+        if entries is not None:
+            given = {key: value for key, value in given.items() if key != IGNORE_DRIFT}
+            wrong = entry_faults(entries, view.property_types())
+            found += [replace(fault, path=(IGNORE_DRIFT, *fault.path)) for fault in wrong]
         for fault in (*found, *view.check_update_policy(given)):
             self.findings.add(
                 Phase.RESOURCES, stated((*path, *fault.path), fault.text, "Property error", hint=fault.hint)
             )
+
+    def _check_ignored(self, resource: ResourceDefinition, view: ResourceTypeView) -> None:
+        """Check the ignored paths that an environment gives for exactly this resource.
+
+        For a nested stack or a group they are those of its resources.
+        """
+        if view.makes_stack:
+            return
+        blocks = as_map(self.definition.environment.resource_registry.get("resources"))
+        block = as_map(blocks.get(resource.name))
+        path = ("resource_registry", "resources", resource.name, IGNORE_DRIFT)
+        for fault in entry_faults(block.get(IGNORE_DRIFT, []), view.property_types()):
+            self.findings.add(Phase.RESOURCES, Problem((*path, *fault.path), fault.text, fault.hint))
 
     def _property_faults(self, view: ResourceTypeView, given: Mapping[str, object]) -> Sequence[Fault]:
         if self.definition.strict:

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from heatlite.core.errors import Invalid, Problem
 from heatlite.core.json import JsonMap
-from heatlite.core.masking import Mask
+from heatlite.core.redaction.masking import Mask
 from heatlite.template.checks.check import check
 from heatlite.template.checks.warnings import child_warnings, environment_warnings, template_warnings
 from heatlite.template.document import Template
@@ -35,7 +35,7 @@ def review(
     for problem in check(template, environment, types, files):
         if problem.error != "UserParameterMissing":
             found.append(problem)
-        elif complete:
+        elif complete and not environment.supplied_names.intersection(map(str, problem.path)):
             found.append(replace(problem, severity="warning"))
     parsed = _template(template, files)
     templates = [] if parsed is None else [parsed]

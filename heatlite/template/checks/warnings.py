@@ -11,14 +11,13 @@ from typing import Final
 
 import yaml
 from msgspec import Struct
-from yaml.constructor import SafeConstructor
 
 from heatlite.core.errors import Problem
 from heatlite.core.json import Json, heat_text, parse
 from heatlite.template.checks.constant_conditions import ConstantConditions
 from heatlite.template.dialects import DIALECTS, Dialect
 from heatlite.template.document import Template
-from heatlite.template.source.loader import Path, Source
+from heatlite.template.source.loader import CONSTRUCTOR, RESOLVERS, Path, Source
 from heatlite.template.types import ResourceTypeView, TypeCatalog
 
 _SECTIONS: Final = {"Parameters": "parameters", "Resources": "resources", "Conditions": "conditions"}
@@ -69,12 +68,10 @@ def _untold(source: Source) -> Iterator[Problem]:
 
 # -- what YAML 1.1 damages -------------------------------------------------------------------------
 
-_RESOLVERS: Final = yaml.SafeLoader.yaml_implicit_resolvers
-_CONSTRUCTOR: Final = SafeConstructor()
 _CONSTRUCT: Final[Mapping[str, Callable[[yaml.ScalarNode], object]]] = {
-    "tag:yaml.org,2002:bool": _CONSTRUCTOR.construct_yaml_bool,
-    "tag:yaml.org,2002:int": _CONSTRUCTOR.construct_yaml_int,
-    "tag:yaml.org,2002:float": _CONSTRUCTOR.construct_yaml_float,
+    "tag:yaml.org,2002:bool": CONSTRUCTOR.construct_yaml_bool,
+    "tag:yaml.org,2002:int": CONSTRUCTOR.construct_yaml_int,
+    "tag:yaml.org,2002:float": CONSTRUCTOR.construct_yaml_float,
 }
 _OCTAL: Final = re.compile(r"[-+]?0[0-7_]+")
 
@@ -170,7 +167,7 @@ def _plain_scalars(text: str) -> Iterator[_Plain]:
 
 
 def _value(text: str) -> bool | int | float | None:
-    for tag, pattern in _RESOLVERS.get(text[:1], ()):
+    for tag, pattern in RESOLVERS.get(text[:1], ()):
         if pattern.match(text):
             construct = _CONSTRUCT.get(tag)
             value = None if construct is None else construct(yaml.ScalarNode(tag, text))

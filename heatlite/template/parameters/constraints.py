@@ -1,12 +1,12 @@
 """Named ("custom") constraints: built in, of a cloud, and of plugins."""
 
-import functools
 import ipaddress
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta, timezone
+from functools import cache, partial
 from typing import Final
 
 from msgspec import Struct
@@ -106,7 +106,7 @@ def _expiration(value: str) -> bool:
         return False
 
 
-@functools.cache
+@cache
 def _timezones() -> frozenset[str]:
     import zoneinfo
 
@@ -172,30 +172,26 @@ NAMED: Final[Mapping[str, Callable[[str], bool]]] = {
 
 # fmt: off
 CLOUD: Final = frozenset({
-    "barbican.container", "barbican.secret", "blazar.reservation", "cinder.backup", "cinder.qos_specs",
-    "cinder.snapshot", "cinder.volume", "cinder.vtype", "designate.zone", "glance.image", "keystone.domain",
-    "keystone.group", "keystone.project", "keystone.region", "keystone.role", "keystone.service",
-    "keystone.user", "magnum.cluster_template", "manila.share_network", "manila.share_snapshot",
-    "manila.share_type", "mistral.workflow", "neutron.address_scope", "neutron.flow_classifier",
-    "neutron.lbaas.listener", "neutron.lbaas.loadbalancer", "neutron.lbaas.pool", "neutron.lbaas.provider",
-    "neutron.network", "neutron.port", "neutron.port_pair", "neutron.port_pair_group", "neutron.qos_policy",
-    "neutron.router", "neutron.security_group", "neutron.segment", "neutron.subnet", "neutron.subnetpool",
-    "neutron.taas.tap_flow", "neutron.taas.tap_service", "nova.flavor", "nova.host", "nova.keypair",
-    "nova.network", "nova.server", "octavia.availabilityzone", "octavia.availabilityzoneprofile",
-    "octavia.flavor", "octavia.flavorprofile", "octavia.l7policy", "octavia.listener", "octavia.loadbalancer",
-    "octavia.pool", "trove.flavor", "zaqar.queue", "ironic.node", "ironic.portgroup",
+    "cinder.backup", "cinder.qos_specs", "cinder.snapshot", "cinder.volume", "cinder.vtype", "glance.image",
+    "keystone.domain", "keystone.group", "keystone.project", "keystone.region", "keystone.role",
+    "keystone.service", "keystone.user", "neutron.address_scope", "neutron.network", "neutron.port",
+    "neutron.qos_policy", "neutron.router", "neutron.security_group", "neutron.segment", "neutron.subnet",
+    "neutron.subnetpool", "nova.flavor", "nova.host", "nova.keypair", "nova.network", "nova.server",
+    "octavia.availabilityzone", "octavia.availabilityzoneprofile", "octavia.flavor", "octavia.flavorprofile",
+    "octavia.l7policy", "octavia.listener", "octavia.loadbalancer", "octavia.pool",
 })
 # fmt: on
-"""Constraints that only a cloud can check.
+"""Constraints that only a cloud can check; features add theirs (`add_cloud_constraints`).
 Without one (`looked_up`) they accept every value."""
 
 Check = Callable[[object], str | None]
 """Given a value, what is wrong with it; None if nothing is."""
 
 _added: dict[str, Check] = {}
+_hint: list[str] = []
 
 Lookup = Callable[[str, object], str]
-"""Function from a constraint of `CLOUD` and a value to an error text or ""."""
+"""Function from a constraint that only a cloud can check, and a value, to an error text or ""."""
 
 _lookup: ContextVar[Lookup | None] = ContextVar("lookup", default=None)
 
@@ -241,6 +237,22 @@ def add_constraint(name: str, check: Check) -> None:
     _added[name] = check
 
 
+def add_cloud_constraints(names: Iterable[str]) -> None:
+    """Register constraints that only a cloud can check."""
+    for name in names:
+        add_constraint(name, partial(_cloud_fault, name))
+
+
+def hint_at_unknown(text: str) -> None:
+    """Add a text to the errors for unknown constraints; "" for none."""
+    _hint[:] = [text] if text else []
+
+
+def _cloud_fault(name: str, value: object) -> str:
+    lookup = _lookup.get()
+    return lookup(name, value) if lookup is not None else ""
+
+
 def constraint_fault(name: str, value: object) -> str:
     """Return an error text for a single value under a constraint, or ""."""
     if name in _added:
@@ -248,8 +260,7 @@ def constraint_fault(name: str, value: object) -> str:
         return f"Error validating value '{value}': {text}" if text else ""
     if name in NAMED:
         return "" if NAMED[name](str(value)) else f'"{value}" does not validate {name}'
-    if name in CLOUD:
-        lookup = _lookup.get()
-        text = lookup(name, value) if lookup is not None else ""
-        return f"Error validating value '{value}': {text}" if text else ""
-    return f'"{value}" does not validate {name} (constraint not found)'
+    return ". ".join([f'"{value}" does not validate {name} (constraint not found)', *_hint])
+
+
+add_cloud_constraints(CLOUD)

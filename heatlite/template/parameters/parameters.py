@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from heatlite.core.errors import InvalidSchemaError, Problem
 from heatlite.core.json import Json, JsonMap, heat_text
-from heatlite.core.masking import MASK
+from heatlite.core.redaction.masking import MASK
 from heatlite.template.expression import UNKNOWN
 from heatlite.template.parameters.rules import AllowedPattern, AllowedValues, Constraint, Custom, Length, Modulo, Range
 from heatlite.template.patterns import MAX_LENGTH, Charge, Pattern

@@ -285,13 +285,13 @@ def _verify_text(text: str) -> None:
 _PREFIX: Final = "tag:yaml.org,2002:"
 _MERGE: Final = object()
 _NO_KEY: Final = object()
-_RESOLVERS: Final = yaml.SafeLoader.yaml_implicit_resolvers
-_CONSTRUCTOR: Final = SafeConstructor()
+RESOLVERS: Final = yaml.SafeLoader.yaml_implicit_resolvers
+CONSTRUCTOR: Final = SafeConstructor()
 _CONSTRUCT: Final[Mapping[str, Callable[[yaml.ScalarNode], object]]] = {
-    _PREFIX + "null": _CONSTRUCTOR.construct_yaml_null,
-    _PREFIX + "bool": _CONSTRUCTOR.construct_yaml_bool,
-    _PREFIX + "int": _CONSTRUCTOR.construct_yaml_int,
-    _PREFIX + "float": _CONSTRUCTOR.construct_yaml_float,
+    _PREFIX + "null": CONSTRUCTOR.construct_yaml_null,
+    _PREFIX + "bool": CONSTRUCTOR.construct_yaml_bool,
+    _PREFIX + "int": CONSTRUCTOR.construct_yaml_int,
+    _PREFIX + "float": CONSTRUCTOR.construct_yaml_float,
 }
 # Heat keeps dates and times as they are written: a version is a date.
 _TEXT_TAGS: Final = frozenset({"!", _PREFIX + "str", _PREFIX + "timestamp"})
@@ -422,7 +422,7 @@ class _Builder:
         tag = event.tag
         value: object = text
         if tag is None and event.implicit[0]:
-            for candidate, pattern in _RESOLVERS.get(text[:1], ()):
+            for candidate, pattern in RESOLVERS.get(text[:1], ()):
                 if pattern.match(text):
                     tag = candidate
                     break

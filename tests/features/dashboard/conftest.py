@@ -11,8 +11,16 @@ from heatlite import wiring
 from heatlite.cli.main import parse, with_features
 from heatlite.core.config import Settings
 from heatlite.feature import installed
+from heatlite.features.dashboard.app import pages_of
+from heatlite.features.dashboard.feature import DashboardSettings
+from heatlite.features.dashboard.pages.project import forms_of
+from heatlite.features.dashboard.pages.stack import DEEDS
 from tests.api.conftest import Heat
 from tests.databases import sqlite
+
+ADDED = pages_of(Settings(database=""))
+PROJECT_FORMS = {*forms_of(ADDED)}
+STACK_FORMS = {*DEEDS}.union(*(one.stack_forms for one in ADDED))
 
 
 def check_command(line: str) -> None:
@@ -63,7 +71,8 @@ class Browser:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[wiring.Embedded]:
-    server = wiring.embedded(Settings(database=sqlite(tmp_path_factory.mktemp("ui")), ui=True))
+    database = sqlite(tmp_path_factory.mktemp("ui"))
+    server = wiring.embedded(Settings(database=database, of_features=(DashboardSettings(ui=True),)))
     yield server
     server.close()
 

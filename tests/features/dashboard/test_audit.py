@@ -11,7 +11,7 @@ from tests.api.conftest import template, value
 from .conftest import Browser
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_log_is_filtered_and_exported(browser: Browser) -> None:
     name = "=audited"
     browser.heat.create(template(a=value()), name="audited")
@@ -36,6 +36,7 @@ def test_the_log_is_filtered_and_exported(browser: Browser) -> None:
     browser.get("/audit.csv?outcome=odd", code=400)
 
 
+@pytest.mark.slow
 def test_an_export_has_a_limit(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "EXPORT_PAGE", 2)
     monkeypatch.setattr(audit, "EXPORT_PAGES", 3)

@@ -30,7 +30,7 @@ from .chromium import (
     visit,
 )
 
-pytestmark = [pytest.mark.full, NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.chromium, pytest.mark.slow, NEEDS_CHROMIUM]
 
 NETWORK = template(
     net=value("10.0.0.0/24"),

@@ -28,7 +28,7 @@ def draft(page: TestResponse) -> Form:
     return next(one for one in page.forms.values() if one.action.endswith("/change"))
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_stack_is_created_as_planned(browser: Browser) -> None:
     page = browser.get("/new")
     page = browser.post(page, "/new", 200, stack_name="made", template=TEXT)
@@ -51,6 +51,7 @@ def test_a_stack_is_created_as_planned(browser: Browser) -> None:
     assert row["operation"] == "stacks:create"
 
 
+@pytest.mark.slow
 def test_problems_stand_beside_the_text(browser: Browser) -> None:
     page = browser.get("/new")
     text = TEXT.replace("OS::Heat::Value\n    properties: {value: {get_param: size}}", "OS::No::Type")
@@ -93,6 +94,7 @@ def test_typed_parameters_outlive_a_faulty_template(browser: Browser) -> None:
     assert "as typed before" in page.text
 
 
+@pytest.mark.slow
 def test_typed_parameters_outlive_a_refused_plan(browser: Browser) -> None:
     path = browser.heat.create(TEXT, name="locked-out", parameters={"password": "s3cret-value"})
     form = draft(draft(browser.get(path + "/change")).submit("step", value="plan"))
@@ -120,6 +122,7 @@ def test_a_typed_text_outlives_its_stack(browser: Browser) -> None:
     assert (again["stack_name"].value, again["template"].value) == ("leaves", TEXT)
 
 
+@pytest.mark.slow
 def test_a_form_has_many_parameters_but_not_any_number(browser: Browser) -> None:
     parameters = {f"p{number}": {"type": "string", "default": ""} for number in range(80)}
     text = json.dumps({"heat_template_version": "2021-04-16", "parameters": parameters})

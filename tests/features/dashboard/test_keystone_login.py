@@ -7,6 +7,7 @@ import pytest
 
 from heatlite import wiring
 from heatlite.core.config import Auth, Settings
+from heatlite.features.dashboard.feature import DashboardSettings
 from tests.acceptance.keystone import Account, Keystone
 from tests.api.conftest import Heat, template, value
 from tests.databases import sqlite
@@ -33,12 +34,14 @@ def keystone() -> Iterator[Keystone]:
 def server(keystone: Keystone, tmp_path: Path) -> Iterator[wiring.Embedded]:
     account = {"username": "heat", "password": "of-heat", "project_name": "service", "http_connect_timeout": "240"}
     table = {"auth_url": keystone.url, "http_request_max_retries": "0", **account}
-    settings = Settings(database=sqlite(tmp_path), ui=True, auth=Auth.KEYSTONE, keystone=table)
+    shown = (DashboardSettings(ui=True),)
+    settings = Settings(database=sqlite(tmp_path), auth=Auth.KEYSTONE, keystone=table, of_features=shown)
     server = wiring.embedded(settings)
     yield server
     server.close()
 
 
+@pytest.mark.slow
 def test_a_password_opens_the_projects_of_its_user(server: wiring.Embedded, keystone: Keystone) -> None:
     browser = Browser(server.app, "demo-id")
     assert "accepts neither" in log_in(browser, 401, user="mia", password="of-max").text
@@ -59,6 +62,7 @@ def test_a_password_opens_the_projects_of_its_user(server: wiring.Embedded, keys
     assert not any(token in str(rows) for token in (*keystone.tokens, "of-mia"))
 
 
+@pytest.mark.slow
 def test_a_token_that_ended_leads_to_the_login(server: wiring.Embedded, keystone: Keystone) -> None:
     browser = Browser(server.app)
     log_in(browser, user="mia", password="of-mia")
@@ -66,11 +70,13 @@ def test_a_token_that_ended_leads_to_the_login(server: wiring.Embedded, keystone
     assert "/ui/login" in browser.app.get("/ui/p/demo-id", status=303).location
 
 
+@pytest.mark.slow
 def test_a_user_without_projects_is_told(server: wiring.Embedded) -> None:
     page = log_in(Browser(server.app), user="new", password="of-new").follow().follow()
     assert "no role in any project" in page.text
 
 
+@pytest.mark.slow
 def test_a_token_opens_its_project(server: wiring.Embedded, keystone: Keystone) -> None:
     browser = Browser(server.app)
     form = browser.app.get("/ui/login?next=/p/demo-id").click("Log in with a token").forms[0]
@@ -78,6 +84,7 @@ def test_a_token_opens_its_project(server: wiring.Embedded, keystone: Keystone) 
     assert "New stack" in form.submit(status=303).follow().text
 
 
+@pytest.mark.slow
 def test_failed_logins_are_delayed_and_keystone_may_be_away(server: wiring.Embedded, keystone: Keystone) -> None:
     browser = Browser(server.app)
     for _ in range(6):

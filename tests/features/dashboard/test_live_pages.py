@@ -16,7 +16,7 @@ from tests.features.nodes.registered_nodes import registered
 
 from .chromium import NEEDS_CHROMIUM, PASSWORD, Api, User, api, browser, playwright, server, visit
 
-pytestmark = [pytest.mark.full, NEEDS_CHROMIUM]
+pytestmark = [pytest.mark.chromium, pytest.mark.slow, NEEDS_CHROMIUM]
 
 expect = playwright.expect
 

@@ -18,13 +18,13 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, Settings
 from heatlite.engine.execution.retention import Retention
 from heatlite.features.dashboard import sessions
-from heatlite.features.dashboard.pages.project import DEEDS as PROJECT_DEEDS
-from heatlite.features.dashboard.pages.stack import DEEDS as STACK_DEEDS
+from heatlite.features.dashboard.feature import DashboardSettings
 from tests.api.conftest import Heat, template, value
 from tests.databases import sqlite
 from tests.features.nodes.registered_nodes import registered
+from tests.tables import few
 
-from .conftest import Browser
+from .conftest import PROJECT_FORMS, STACK_FORMS, Browser
 
 
 class LateClock(Clock):
@@ -37,8 +37,8 @@ class LateClock(Clock):
 
 
 Serve = Callable[..., wiring.Embedded]
-STACK_PAGES = ("", "/progress", "/outputs", "/snapshots", "/health", "/lock", "/nodes")
-PROJECT_PAGES = ("", "/approvals", "/actions", "/healing", "/nodes", "/playbooks", "/audit")
+STACK_PAGES = ("", "/progress", "/outputs", "/snapshots", "/health", "/lock", "/nodes", "/schedules")
+PROJECT_PAGES = ("", "/approvals", "/actions", "/healing", "/nodes", "/playbooks", "/schedules", "/audit")
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def serve(tmp_path: Path, clock: LateClock) -> Iterator[Serve]:
     def start(**settings: Any) -> wiring.Embedded:
         files = {"users_file": str(tmp_path / "users"), "tokens_file": str(tmp_path / "tokens.toml")}
         settings = {"database": sqlite(tmp_path), **files, **settings}
-        started.append(wiring.embedded(Settings(ui=True, **settings), clock=clock))
+        started.append(wiring.embedded(Settings(of_features=(DashboardSettings(ui=True),), **settings), clock=clock))
         return started[-1]
 
     yield start
@@ -73,6 +73,7 @@ def log_in(browser: Browser, code: int = 303, **fields: str) -> Any:
     return form.submit(status=code)
 
 
+@pytest.mark.slow
 def test_a_password_begins_a_session_that_the_api_ignores(serve: Serve) -> None:
     server = serve(auth=Auth.BASIC)
     browser = Browser(server.app)
@@ -93,6 +94,7 @@ def test_a_password_begins_a_session_that_the_api_ignores(serve: Serve) -> None:
     browser.app.get("/ui/p/demo", status=303)
 
 
+@pytest.mark.slow
 def test_the_cookie_is_bound_to_the_host_with_https(serve: Serve) -> None:
     answer = Browser(serve(auth=Auth.BASIC, public_url="https://heat.example/api").app).app.get("/ui/login")
     cookie = answer.headers["Set-Cookie"]
@@ -101,9 +103,10 @@ def test_the_cookie_is_bound_to_the_host_with_https(serve: Serve) -> None:
     assert "/api/ui/static/" in answer.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("addresses", "is_set"),
-    [(("http://a.test:8004", "http://a.test:8005"), False), (("http://a.test/one", "http://a.test/two"), True)],
+    few([(("http://a.test:8004", "http://a.test:8005"), False), (("http://a.test/one", "http://a.test/two"), True)]),
 )
 def test_servers_of_one_host_keep_their_sessions(
     serve: Serve, tmp_path: Path, addresses: tuple[str, str], is_set: bool
@@ -132,7 +135,7 @@ def behind_proxy(app: WSGIApplication, prefix: str) -> WSGIApplication:
     return serve
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_session_expires_and_its_row_goes(serve: Serve, clock: LateClock) -> None:
     server = serve(auth=Auth.BASIC)
     browser = Browser(server.app)
@@ -148,7 +151,7 @@ def test_a_session_expires_and_its_row_goes(serve: Serve, clock: LateClock) -> N
     assert server.store.database.read("SELECT digest FROM ui_session") == []
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_long_form_outlives_its_session(serve: Serve, clock: LateClock) -> None:
     browser = Browser(serve(auth=Auth.BASIC).app)
     log_in(browser, user="mia", password="right")
@@ -163,7 +166,7 @@ def test_a_long_form_outlives_its_session(serve: Serve, clock: LateClock) -> Non
     assert "Plan" in page.forms[1].submit("step", value="plan").text
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_playbook_and_a_policy_outlive_the_session(serve: Serve, clock: LateClock) -> None:
     app = serve(auth=Auth.BASIC).app
     path = Heat(app, "demo", {"Authorization": "Basic bWlhOnJpZ2h0"}).create(
@@ -186,6 +189,7 @@ def test_a_playbook_and_a_policy_outlive_the_session(serve: Serve, clock: LateCl
         assert "Not done." in form.submit(status=400).text  # the token is right, the text is not
 
 
+@pytest.mark.slow
 def test_a_link_outlives_the_session(serve: Serve) -> None:
     """With its query, and with any name."""
     app = serve(auth=Auth.BASIC).app
@@ -200,6 +204,7 @@ def test_a_link_outlives_the_session(serve: Serve) -> None:
         assert form.submit(status=303).location.endswith(f"/ui/p/demo{link}")
 
 
+@pytest.mark.slow
 def test_login_pages_of_several_tabs(serve: Serve) -> None:
     """Each browser has one cookie: that of the page that was loaded last."""
     browser = Browser(serve(auth=Auth.BASIC).app)
@@ -217,6 +222,7 @@ def test_login_pages_of_several_tabs(serve: Serve) -> None:
     assert first.submit(status=403).forms[1]["user"].value == "rob"
 
 
+@pytest.mark.slow
 def test_a_new_session_brings_new_tokens_to_an_open_page(serve: Serve) -> None:
     """A refresh is answered although nothing else has changed."""
     browser = Browser(serve(auth=Auth.BASIC).app)
@@ -227,7 +233,7 @@ def test_a_new_session_brings_new_tokens_to_an_open_page(serve: Serve) -> None:
     browser.app.get("/ui/p/demo/approvals", headers=tag, status=200)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_policy_decides_what_is_shown_and_done(serve: Serve) -> None:
     app = serve(auth=Auth.BASIC).app
     proof = Heat(app, "demo", {"Authorization": "Basic bWlhOnJpZ2h0"})
@@ -239,8 +245,9 @@ def test_the_policy_decides_what_is_shown_and_done(serve: Serve) -> None:
         pages = [rob.get(base + part) for part in parts]
         assert {one.action for page in pages for one in page.forms.values() if "/do/" in one.action} == allowed
     csrf = rob.get(path).forms[0]["csrf"].value
-    for base, deeds in ((f"/ui/p/demo{path}", {*STACK_DEEDS} - {"check", "delete"}), ("/ui/p/demo", {*PROJECT_DEEDS})):
-        for deed in deeds - {"mark", "decide"}:
+    for base, deeds in ((f"/ui/p/demo{path}", {*STACK_FORMS} - {"check", "delete"}), ("/ui/p/demo", {*PROJECT_FORMS})):
+        # The rule of a decision depends on its subject, and there is none.
+        for deed in deeds - {"mark", "decide", "approve_change", "reject_change"}:
             fields = {"csrf": csrf, "id": "1", "snapshot": "1", "signal": "CANCEL", "name": "a", "document": "a: 1"}
             rob.app.post(f"{base}/do/{deed}", {**fields, "policy": "mode: off"}, status=403)
     for page in ("/new", f"{path}/change"):
@@ -248,6 +255,7 @@ def test_the_policy_decides_what_is_shown_and_done(serve: Serve) -> None:
     rob.get("/ui/p/other", code=403)
 
 
+@pytest.mark.slow
 def test_pages_of_an_unhealthy_resource_refuse_nothing(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader asks for no plan. A user who may not mark has no button for it."""
     app = serve(auth=Auth.BASIC).app
@@ -265,6 +273,7 @@ def test_pages_of_an_unhealthy_resource_refuse_nothing(serve: Serve, monkeypatch
         assert not [one for one in shown.forms.values() if one.action.endswith("/do/mark")]
 
 
+@pytest.mark.slow
 def test_a_policy_for_approvals_only_hides_the_rejection(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     server = serve(auth=Auth.BASIC)
     heat = Heat(server.app, "demo", {"Authorization": "Basic bWlhOnJpZ2h0"})
@@ -285,6 +294,7 @@ def test_a_policy_for_approvals_only_hides_the_rejection(serve: Serve, monkeypat
     assert "reject" not in actions()
 
 
+@pytest.mark.slow
 def test_a_user_has_a_limited_number_of_sessions(
     serve: Serve, clock: LateClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -301,6 +311,7 @@ def test_a_user_has_a_limited_number_of_sessions(
     other.app.get("/ui/p/demo", status=200)
 
 
+@pytest.mark.slow
 def test_failed_logins_are_delayed_as_those_of_the_api(serve: Serve) -> None:
     browser = Browser(serve(auth=Auth.BASIC).app)
     for _ in range(6):
@@ -308,6 +319,7 @@ def test_failed_logins_are_delayed_as_those_of_the_api(serve: Serve) -> None:
     assert "Too many" in log_in(browser, 429, user="mia", password="right").text
 
 
+@pytest.mark.slow
 def test_a_token_begins_a_session_until_it_is_revoked(serve: Serve, tmp_path: Path) -> None:
     token = add_token(tmp_path / "tokens.toml", "ci", {"demo": frozenset({"member"})}, None)
     browser = Browser(serve(auth=Auth.TOKENS).app)

@@ -17,7 +17,7 @@ from tests.acceptance.processes import ROOT, Server
 from tests.waiting import eventually
 
 NGINX = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin")
-pytestmark = [pytest.mark.full, pytest.mark.skipif(NGINX is None, reason="nginx is not installed")]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(NGINX is None, reason="nginx is not installed")]
 PLACES = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 

@@ -8,16 +8,14 @@ import pytest
 
 from heatlite import wiring
 from heatlite.core.config import Settings
-from heatlite.features.dashboard.pages import care
-from heatlite.features.dashboard.pages.project import DEEDS as PROJECT_DEEDS
-from heatlite.features.dashboard.pages.stack import DEEDS as STACK_DEEDS
+from heatlite.features.dashboard.feature import DashboardSettings
 from heatlite.features.dashboard.pages.tree import MOST_ROWS
 from tests.api.conftest import template, value
 from tests.databases import sqlite
-from tests.tables import table
+from tests.tables import few, table
 from tests.waiting import eventually
 
-from .conftest import Browser
+from .conftest import PROJECT_FORMS, STACK_FORMS, Browser
 from .test_login import PROJECT_PAGES, STACK_PAGES
 
 HOSTILE = {
@@ -33,6 +31,7 @@ def test_the_root_leads_to_the_projects(browser: Browser) -> None:
     assert "demo" in page.text
 
 
+@pytest.mark.slow
 def test_the_list_filters_by_name_and_status(browser: Browser) -> None:
     for name in ("alpha-web", "beta-web"):
         browser.heat.create(template(a=value()), name=name)
@@ -45,7 +44,7 @@ def test_the_list_filters_by_name_and_status(browser: Browser) -> None:
     assert "No stack matches" in browser.get("?status=FAILED&search=beta").text
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_list_shows_only_unhealthy_or_locked_stacks(browser: Browser) -> None:
     paths = {name: browser.heat.create(template(a=value()), name=name) for name in ("only-fine", "only-bad")}
     path = paths["only-bad"]
@@ -59,23 +58,7 @@ def test_the_list_shows_only_unhealthy_or_locked_stacks(browser: Browser) -> Non
     assert "No stack matches" in browser.get("?only=locked&search=only-").text
 
 
-@pytest.mark.full
-def test_the_incidents_of_a_stack_have_pages(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(care, "PAGE", 2)
-    names = ("a", "b", "c", "d", "e")
-    path = browser.heat.create(template(**{name: {"type": "OS::Heat::TestResource"} for name in names}), name="pages")
-    reports = [{"key": name, "status": "unhealthy", "stack": "pages", "resource": name} for name in names]
-    browser.heat.call("POST", "/health/generic", {"reports": reports}, code=200)
-    page, found = browser.get(f"{path}/health"), []
-    for count in (2, 2, 1):
-        listed = page.html.find(attrs={"aria-label": "Incidents"}).tbody.find_all("td", class_="name")
-        assert (len(listed), "Next page" in page.text) == (count, count == 2)
-        found += [one.text for one in listed]
-        page = page.click("Next page") if count == 2 else browser.get(f"{path}/health?marker=closed-meanwhile")
-    assert sorted(found) == [*names]
-    assert "Next page" in page.text
-
-
+@pytest.mark.slow
 def test_an_object_leads_to_its_resource(browser: Browser) -> None:
     group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 1, "resource_def": value()}}
     path = browser.heat.create(template(g=group), name="holds")
@@ -87,19 +70,7 @@ def test_an_object_leads_to_its_resource(browser: Browser) -> None:
     page.click("g/0")
 
 
-def test_a_nested_stack_leaves_its_health_to_the_root(browser: Browser) -> None:
-    group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 1, "resource_def": value()}}
-    path = browser.heat.create(template(g=group), name="roots")
-    listed = browser.heat.get(f"{path}/resources?nested_depth=1")["resources"]
-    (member,) = [one for one in listed if one["resource_name"] == "0"]
-    nested = next(link["href"] for link in member["links"] if link["rel"] == "stack").partition("/demo")[2]
-    browser.heat.call("PATCH", f"{nested}/resources/0", {"mark_unhealthy": True}, code=200)
-    page = browser.get(f"{nested}/health")
-    assert ">healthy<" not in str(page.html.find(id="stackhead"))
-    assert "No open incidents" not in page.text and "nothing is repaired" not in page.text
-    page.click("roots", href="/health$")
-
-
+@pytest.mark.slow
 def test_a_stack_is_locked_and_unlocked_by_forms(browser: Browser) -> None:
     path = browser.heat.create(template(a=value(), b=value({"get_attr": ["a", "value"]})), name="locks")
     page = browser.get(path)
@@ -116,7 +87,7 @@ def test_a_stack_is_locked_and_unlocked_by_forms(browser: Browser) -> None:
     assert browser.heat.get(path + "/lock")["lock"] is None
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_resource_is_marked_and_unmarked(browser: Browser) -> None:
     group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 2, "resource_def": value()}}
     path = browser.heat.create(template(g=group), name="marks")
@@ -132,6 +103,7 @@ def test_a_resource_is_marked_and_unmarked(browser: Browser) -> None:
     assert "healthy" in browser.get("?search=marks").text
 
 
+@pytest.mark.slow
 @table("name", ["a b", "ü", "a%20b", "a?b"])
 def test_resources_of_any_name_have_a_page(browser: Browser, name: str) -> None:
     path = browser.heat.create(template(**{name: value()}), name=f"n{name.encode().hex()}")
@@ -140,7 +112,7 @@ def test_resources_of_any_name_have_a_page(browser: Browser, name: str) -> None:
     assert "The mark is changed." in browser.post(page, "/do/mark", reason="smoke").text
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_large_stack_is_shown_whole_on_request(browser: Browser) -> None:
     group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 1, "resource_def": value()}}
     path = browser.heat.create(template(g=group, **{f"r{number}": value() for number in range(MOST_ROWS)}), name="wide")
@@ -151,6 +123,7 @@ def test_a_large_stack_is_shown_whole_on_request(browser: Browser) -> None:
     assert page.html.find("a", class_="fold")["href"].endswith("?all=true")
 
 
+@pytest.mark.slow
 def test_a_deletion_needs_the_name(browser: Browser) -> None:
     path = browser.heat.create(template(a=value()), name="goes")
     page = browser.post(browser.get(path), "/do/delete", code=400, confirm="went")
@@ -158,6 +131,7 @@ def test_a_deletion_needs_the_name(browser: Browser) -> None:
     assert "The deletion has begun." in browser.post(page, "/do/delete", confirm="goes").text
 
 
+@pytest.mark.slow
 def test_a_deleted_stack_offers_nothing_that_is_refused(browser: Browser) -> None:
     path = browser.heat.create(template(a=value()), name="past")
     browser.heat.call("DELETE", path, code=204)
@@ -184,7 +158,7 @@ def test_a_form_needs_its_token_and_origin(browser: Browser) -> None:
     browser.app.post(address, fields, headers=own, status=303)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_refresh_without_news_is_empty(browser: Browser) -> None:
     path = browser.heat.create(template(a=value()), name="calm")
     pages = [f"{browser.home}{path}{part}" for part in ("", "/health", "/lock", "/nodes", "/progress", "/snapshots")]
@@ -197,6 +171,7 @@ def test_a_refresh_without_news_is_empty(browser: Browser) -> None:
         assert "unhealthy" in browser.app.get(page, headers=tags[page], status=200).text
 
 
+@pytest.mark.slow
 @table(
     ("page", "deed", "code", "typed"),
     [
@@ -216,6 +191,7 @@ def test_a_refused_form_keeps_what_was_typed(
     assert {name: form[name].value for name in typed} == typed
 
 
+@pytest.mark.slow
 def test_a_refused_mark_keeps_its_reason_on_the_page_of_its_resource(browser: Browser) -> None:
     group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 1, "resource_def": value()}}
     path = browser.heat.create(template(**{"a b": group}), name="keeps-mark")
@@ -235,6 +211,7 @@ def test_a_refused_playbook_keeps_its_name(browser: Browser) -> None:
     assert (form["name"].value, form["document"].value) == ("restart", "stages: [")
 
 
+@pytest.mark.slow
 def test_the_list_shows_the_action_of_a_stack_beside_a_large_tree(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,6 +232,7 @@ def test_the_list_shows_the_action_of_a_stack_beside_a_large_tree(
     browser.heat.settle(path, "DELETE_COMPLETE")
 
 
+@pytest.mark.slow
 def test_a_refused_form_names_the_page_to_go_on_with(browser: Browser) -> None:
     path = browser.heat.create(template(a=value()), name="refuses")
     page = browser.post(browser.get(path), "/do/lock", expires_at="never", code=400)
@@ -264,7 +242,7 @@ def test_a_refused_form_names_the_page_to_go_on_with(browser: Browser) -> None:
     assert "data-page" not in browser.get(path).html.body.attrs
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_no_page_has_a_secret(browser: Browser) -> None:
     """Not of a hidden parameter, of a property that has it, nor of a refused request."""
     text = template(a=value({"get_param": "password"})) | {
@@ -281,14 +259,14 @@ def test_no_page_has_a_secret(browser: Browser) -> None:
     assert "update" in browser.get(f"{path}/lock").text
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_odd_forms_are_no_fault_of_the_server(browser: Browser) -> None:
     path = browser.heat.create(template(a=value()), name="odd")
     csrf = {"csrf": browser.get(path).forms[0]["csrf"].value}
     names = ("id", "resource", "reason", "name", "document", "level", "expires_at", "args", "sealed")
     odd = dict.fromkeys(names, "\x00ü{")
-    addresses = [f"{browser.home}{path}/do/{deed}" for deed in {*STACK_DEEDS} - {"delete"}]
-    addresses += [f"{browser.home}/do/{deed}" for deed in PROJECT_DEEDS]
+    addresses = [f"{browser.home}{path}/do/{deed}" for deed in {*STACK_FORMS} - {"delete"}]
+    addresses += [f"{browser.home}/do/{deed}" for deed in PROJECT_FORMS]
     addresses += [f"{browser.home}/new", f"{browser.home}{path}/change", "/ui/login", "/ui/logout"]
     for address in addresses:
         for fields in ({}, odd, {**odd, "step": "do", "file": "a: &a [*a]", "digest": "x"}):
@@ -297,13 +275,30 @@ def test_odd_forms_are_no_fault_of_the_server(browser: Browser) -> None:
     assert browser.app.get("/ui/login", status=303).location.endswith("/ui")
 
 
+@pytest.mark.slow
+def test_features_that_are_off_have_no_pages(tmp_path: Path) -> None:
+    alone = Settings(database=sqlite(tmp_path), features=("dashboard",), of_features=(DashboardSettings(ui=True),))
+    server = wiring.embedded(alone)
+    try:
+        browser = Browser(server.app)
+        path = browser.heat.create(template(a=value()), name="s")
+        for page in ("/healing", "/nodes", "/playbooks", f"{path}/nodes"):
+            browser.get(page, code=404)
+        shown = browser.get("/approvals").text + browser.get(path).text + browser.get(f"{path}/health").text
+        assert not re.search(r">(Nodes|Playbooks|Healing|Policy)<", shown)
+        assert "/do/approve" not in shown
+    finally:
+        server.close()
+
+
 def test_unknown_pages_say_so(browser: Browser) -> None:
     assert "There is no such page." in browser.get("/nothing", code=404).text
     assert "could not be found" in browser.get("/stacks/x/00000000-0000-0000-0000-000000000000", code=404).text
     assert browser.app.post("/ui", {"a": "b"}, status=403)
 
 
-@pytest.mark.parametrize("text", HOSTILE, ids=["markup", "direction", "long"])
+@pytest.mark.slow
+@pytest.mark.parametrize("text", few(HOSTILE), ids=["markup", "direction", "long"])
 def test_hostile_texts_stay_texts(browser: Browser, text: str) -> None:
     path = browser.heat.create(template(a=value(text)), name=f"h{len(text)}", tags=[text[:80].replace(",", "")])
     browser.post(browser.get(path), "/do/lock", reason=text)
@@ -311,6 +306,7 @@ def test_hostile_texts_stay_texts(browser: Browser, text: str) -> None:
         assert "<img" not in page.text
 
 
+@pytest.mark.slow
 def test_marks_of_direction_show_as_escapes_on_every_page(browser: Browser) -> None:
     evil = "a\u202eb\u2066c\u200bd\u2028e\x9bf"
     made = template(**{f"r{evil}": value(evil), "a": value(evil)})
@@ -334,8 +330,10 @@ def test_marks_of_direction_show_as_escapes_on_every_page(browser: Browser) -> N
     assert "a\u202eb" in "".join(text for form in forms for _, text in form.submit_fields() if isinstance(text, str))
 
 
+@pytest.mark.slow
 def test_pages_without_healing(tmp_path: Path) -> None:
-    server = wiring.embedded(Settings(database=sqlite(tmp_path), ui=True, features=("dashboard",)))
+    alone = Settings(database=sqlite(tmp_path), features=("dashboard",), of_features=(DashboardSettings(ui=True),))
+    server = wiring.embedded(alone)
     try:
         browser = Browser(server.app)
         path = browser.heat.create(template(a=value()), name="s")

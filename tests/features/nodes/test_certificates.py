@@ -1,6 +1,7 @@
 """Beyond loopback, agent and server prove themselves with certificates."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from heatlite import wiring
 from heatlite.core.config import BadSetting, Settings
 from heatlite.features.nodes.agents.client import Agents, NodeFault
+from heatlite.features.nodes.feature import NodeSettings
 from heatlite.features.nodes.states import NodeState
 from heatlite.features.nodes.store.records import NodeRecord
 from tests.agent.agents import Agent
@@ -26,7 +28,7 @@ authority = "{folder}/authority.pem"
 """
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_who_has_the_wrong_certificate_gets_no_answer_and_is_not_believed(tmp_path: Path) -> None:
     authority, stranger = (certificates.Authority(tmp_path, name) for name in ("authority", "stranger"))
     for name in ("agent", "server"):
@@ -37,12 +39,14 @@ def test_who_has_the_wrong_certificate_gets_no_answer_and_is_not_believed(tmp_pa
     (started,) = [line for line in map(json.loads, agent.log().splitlines()) if line["event"] == "started"]
     url = started["url"]
 
+    def given(files: Mapping[str, str]) -> NodeSettings:
+        return NodeSettings(**{name: str(tmp_path / file) for name, file in files.items()})  # type: ignore[arg-type]
+
     def ask(**settings: str) -> Any:
         node = NodeRecord(
             "n", "s", "r", "p", "a", url, agent.secret, "", 0, "1", [], False, NodeState.UP, "", 1.0
         )
-        files = {name: str(tmp_path / file) for name, file in settings.items()}
-        with Agents(Settings(database="sqlite://", **files)).line(node) as line:  # type: ignore[arg-type]
+        with Agents(Settings(database="sqlite://", of_features=(given(settings),))).line(node) as line:
             return line.changes("", 0)
 
     ours = {"node_certificate": "server.pem", "node_key": "server.key", "node_authority": "authority.pem"}
@@ -57,6 +61,5 @@ def test_who_has_the_wrong_certificate_gets_no_answer_and_is_not_believed(tmp_pa
     finally:
         assert agent.stop() == 0
     for wrong in ({**ours, "node_key": "agent.key"}, {**ours, "node_certificate": "nothing.pem"}):
-        files = {name: str(tmp_path / file) for name, file in wrong.items()}
         with pytest.raises(BadSetting, match="node_certificate"):
-            wiring.embedded(Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", **files))  # type: ignore[arg-type]
+            wiring.embedded(Settings(database=f"sqlite:///{tmp_path / 'heat.db'}", of_features=(given(wrong),)))

@@ -13,11 +13,12 @@ from heatlite.features.nodes.store.store import NodeStore
 from tests.api.conftest import template, value
 from tests.commands import every_command
 from tests.features.nodes.registered_nodes import registered
-from tests.tables import table
+from tests.tables import few, table
 
 from .conftest import Here
 
 
+@pytest.mark.slow
 def test_from_asking_to_the_end(node: Here, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     site = node.site
     (tmp_path / "fix.sh").write_text("echo $who\n")
@@ -103,24 +104,25 @@ def test_a_list_of_nodes_says_why_work_waits(node: Here, capsys: pytest.CaptureF
 
 @pytest.mark.parametrize(
     ("line", "code", "text"),
-    [
-        ("run s a", 2, "Give a KIND, or a file with --script"),
-        ("run s a script --arg word", 2, "--arg word: must be NAME=VALUE"),
-        ("run s a script --args [1]", 2, "--args must be a JSON object"),
-        ("run s a script --args {", 2, "--args is not JSON"),
-        ("run s a --script /nowhere", 2, "/nowhere: cannot be read"),
-        ("run s nowhere script", 1, "The Node (nowhere) could not be found in stack s"),
-        ("token s a", 1, "its metadata has no heatlite_agent"),
-    ],
+    few(
+        [
+            ("run s a", 2, "Give a KIND, or a file with --script"),
+            ("run s a script --arg word", 2, "--arg word: must be NAME=VALUE"),
+            ("run s a script --args [1]", 2, "--args must be a JSON object"),
+            ("run s a script --args {", 2, "--args is not JSON"),
+            ("run s a --script /nowhere", 2, "/nowhere: cannot be read"),
+            ("run s nowhere script", 1, "The Node (nowhere) could not be found in stack s"),
+            ("token s a", 1, "its metadata has no heatlite_agent"),
+        ]
+    ),
 )
-def test_what_is_wrong_is_said(
-    node: Here, capsys: pytest.CaptureFixture[str], line: str, code: int, text: str
-) -> None:
+def test_what_is_wrong_is_said(node: Here, capsys: pytest.CaptureFixture[str], line: str, code: int, text: str) -> None:
     assert node(line) == code
     assert text in capsys.readouterr().err
     assert node.site.store.of(NodeStore).node_actions.page(node.site.heat.project) == []
 
 
+@pytest.mark.slow
 @table(
     "line",
     [

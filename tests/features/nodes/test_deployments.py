@@ -51,7 +51,7 @@ def scripts(site: Site) -> list[Any]:
     return [told["action"] for told in site.agents["a"].actions.values()]
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_an_agent_carries_a_deployment_out_while_its_stack_action_waits(site: Site) -> None:
     agent = site.agents["a"]
     site.register("a", deployments=True)
@@ -99,6 +99,7 @@ def test_an_agent_carries_a_deployment_out_while_its_stack_action_waits(site: Si
     assert len(agent.actions) == 4
 
 
+@pytest.mark.slow
 def test_a_real_agent_runs_the_script(site: Site, tmp_path: Path) -> None:
     real = Agent(tmp_path / "agent")
     real.start()
@@ -129,7 +130,7 @@ def test_a_real_agent_runs_the_script(site: Site, tmp_path: Path) -> None:
         assert real.stop() == 0
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_no_other_agent_answers_for_a_server(site: Site) -> None:
     """Though it knows the id that the node action will have."""
     with site.engine.clock.held():

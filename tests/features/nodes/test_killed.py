@@ -15,7 +15,7 @@ from tests.waiting import eventually
 STACK = {"heat_template_version": "2021-04-16", "resources": {"a": {"type": "OS::Heat::DeployedServer"}}}
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_what_was_sent_before_a_kill_runs_once(tmp_path: Path) -> None:
     agent, server = TinyAgent(), Server(tmp_path)
     try:

@@ -7,10 +7,11 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from heatlite.core.errors import ResourceIsLocked, StackLocked
-from heatlite.core.status import ActionStatus, LockLevel, Status, Verb, state
-from heatlite.core.timer import Timer
+from heatlite.core.errors import StackLocked
+from heatlite.core.runtime.timer import Timer
+from heatlite.core.status import ActionStatus, LockLevel, Signal, Status, Verb, state
 from heatlite.features.nodes.agents import client
 from heatlite.features.nodes.agents.deployments import Deployments
 from heatlite.features.nodes.agents.orchestrator import Orchestrator
@@ -25,8 +26,10 @@ from heatlite.store.records import ActionRecord
 from tests.engine.conftest import ADMIN, Engine, engine, place, plugins, resource, template  # noqa: F401  # fixtures
 from tests.features.nodes.nodes_of_a_stack import Site, site  # noqa: F401
 from tests.features.nodes.tiny_agent import TinyAgent
+from tests.tables import few
 
 
+@pytest.mark.slow
 def test_what_is_wanted_is_done_in_order_and_heard_of(site: Site) -> None:  # noqa: F811
     agent = site.agents["a"]
     first, second, other = site.ask("a", args={"n": 1}), site.ask("a"), site.ask("b")
@@ -51,7 +54,7 @@ def test_what_is_wanted_is_done_in_order_and_heard_of(site: Site) -> None:  # no
     )  # fmt: skip
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_who_has_nothing_to_say_costs_one_request_and_no_write(site: Site) -> None:  # noqa: F811
     before, asked = site.node("a"), len(site.agents["a"].asked)
     assert (before.state, before.kinds) == (NodeState.UP, site.agents["a"].kinds)
@@ -78,7 +81,7 @@ GARBAGE: dict[str, tuple[int, bytes, str | None]] = {
 }
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_an_agent_that_answers_garbage_harms_nobody(site: Site) -> None:  # noqa: F811
     agent, told = site.agents["a"], site.agents["b"]
     running = site.ask("a")
@@ -120,7 +123,7 @@ def test_an_agent_without_its_secret_is_not_believed(site: Site) -> None:  # noq
     assert site.agents["a"].has(action) == "NEW"
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_an_agent_that_is_away_loses_nothing(site: Site) -> None:  # noqa: F811
     agent = site.agents["a"]
     running, waits = site.ask("a"), site.ask("b")
@@ -139,7 +142,7 @@ def test_an_agent_that_is_away_loses_nothing(site: Site) -> None:  # noqa: F811
     assert site.state(running) == "DONE"
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_wiped_disk_loses_what_was_there_and_nothing_else(site: Site) -> None:  # noqa: F811
     agent = site.agents["a"]
     lost, kept = site.ask("a"), site.ask("b")
@@ -154,6 +157,7 @@ def test_a_wiped_disk_loses_what_was_there_and_nothing_else(site: Site) -> None:
     assert agent.has(approved) == "NEW"
 
 
+@pytest.mark.slow
 def test_what_is_sent_twice_runs_once_and_an_agent_wins(site: Site) -> None:  # noqa: F811
     """A server killed between push and record sends the same again."""
     agent = site.agents["a"]
@@ -181,7 +185,7 @@ def test_what_is_sent_twice_runs_once_and_an_agent_wins(site: Site) -> None:  # 
     assert (asked.approved_by, found.approved_by) == ("max", None)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_what_cannot_be_sent_is_given_up_after_some_attempts(site: Site) -> None:  # noqa: F811
     agent = site.agents["a"]
     agent.refuses = {
@@ -209,7 +213,7 @@ def test_what_cannot_be_sent_is_given_up_after_some_attempts(site: Site) -> None
     assert site.action(patient).attempts == 0
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_busy_neighbour_uses_up_no_attempts(site: Site) -> None:  # noqa: F811
     agent = site.agents["a"]
     agent.refuses = {"script": (503, "OutOfOrder")}
@@ -223,7 +227,7 @@ def test_a_busy_neighbour_uses_up_no_attempts(site: Site) -> None:  # noqa: F811
         assert agent.has(action) == "NEW", "it is tried again meanwhile"
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_an_agent_gets_no_more_than_it_keeps_after_their_end(site: Site) -> None:  # noqa: F811
     """All may end before the next poll, which finds the last 100 only."""
     agent = site.agents["a"]
@@ -236,6 +240,7 @@ def test_an_agent_gets_no_more_than_it_keeps_after_their_end(site: Site) -> None
     assert list(agent.actions) == [before, *asked]
 
 
+@pytest.mark.slow
 def test_what_an_agent_has_forgotten_after_its_end_is_lost(site: Site) -> None:  # noqa: F811
     agent = site.agents["a"]
     agent.refuses = {"script": (409, "ActionExists")}
@@ -248,7 +253,7 @@ def test_what_an_agent_has_forgotten_after_its_end_is_lost(site: Site) -> None: 
     assert "ActionExists" in site.action(forgotten).error
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_what_is_to_be_cancelled_is_passed_on(site: Site) -> None:  # noqa: F811
     agent = site.agents["a"]
     there, never = site.ask("a"), site.ask("a", sent_at=1.0, cancel_asked=True)
@@ -267,7 +272,7 @@ def shown(site: Site, name: str) -> dict[str, Any]:  # noqa: F811
     return {key: found[key] for key in ("state", "reason")}
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_an_unhealthy_node_gets_no_work_and_is_still_heard(site: Site) -> None:  # noqa: F811
     agent = site.agents["a"]
     done = site.ask("a")
@@ -284,6 +289,7 @@ def test_an_unhealthy_node_gets_no_work_and_is_still_heard(site: Site) -> None: 
     assert shown(site, "a") == {"state": "UP", "reason": ""}
 
 
+@pytest.mark.slow
 def test_a_run_that_waits_for_an_unhealthy_node_goes_on_once_it_is_marked_healthy(site: Site) -> None:  # noqa: F811
     """The lock and the run permit that: else neither could ever end."""
     of = site.engine
@@ -302,11 +308,7 @@ def test_a_run_that_waits_for_an_unhealthy_node_goes_on_once_it_is_marked_health
     site.orchestrate()
     first, second = of.store.of(NodeStore).node_actions.of_run(run_id)
     assert site.agents["a"].has(first.id) is None
-    assert run().status_reason == (
-        f"Waits for a: {UNHEALTHY}. Mend the node, or end the run: heatlite action signal {run_id} CANCEL"
-    )
-    with pytest.raises(ResourceIsLocked):
-        of.unlock(site.stack)
+    assert of.components.reasons.of_actions(ADMIN, [run()]) == {run_id: f"a: {UNHEALTHY}"}
     with pytest.raises(StackLocked):
         of.mark(site.stack, "b")
     of.mark(site.stack, "a", unhealthy=False)
@@ -322,7 +324,33 @@ def test_a_run_that_waits_for_an_unhealthy_node_goes_on_once_it_is_marked_health
     assert state(of.row(site.stack, "a").verb, of.row(site.stack, "a").status) == "CHECK_COMPLETE"
 
 
-@pytest.mark.full
+@pytest.mark.slow
+@pytest.mark.parametrize("is_kept", few([True, False]))
+def test_a_run_that_ended_while_nodes_were_off_sends_nothing_later(site: Site, is_kept: bool) -> None:  # noqa: F811
+    of = site.engine
+    of.mark(site.stack, "a")
+    stages = [{"name": "restart", "nodes": {"names": ["a", "b"]}, "action": {"kind": "test/success"}}]
+    request = RunRequest(document={"node_playbook": "2026-11-21", "stages": stages}, approval="granted")
+    run_id = of.components.of(NodeOperations).playbooks.run(ADMIN, site.stack, request)
+    site.orchestrate()
+    steps, listeners = of.store.of(NodeStore).node_actions.of_run(run_id), of.store.listeners
+    assert [one.turn for one in steps] == [True, False]
+    of.store.listen(replace(listeners, action_moves=lambda *_: None))
+    run = of.store.actions.get(run_id)
+    assert run is not None
+    of.components.controls.signal(ADMIN, run, Signal.CANCEL)
+    if not is_kept:
+        with of.store.transaction():
+            of.store.actions.remove([run_id])
+    of.store.listen(listeners)
+    of.mark(site.stack, "a", unhealthy=False)
+    site.orchestrate()
+    site.orchestrate()
+    assert [site.agents[name].actions for name in "ab"] == [{}, {}]
+    assert [site.state(one.id) for one in steps] == ["CANCELLED", "CANCELLED"]
+
+
+@pytest.mark.slow
 def test_who_replaces_a_sick_machine_waits_for_nothing_that_it_never_got(site: Site) -> None:  # noqa: F811
     agent = site.agents["a"]
     agent.misbehaves = lambda method, _: (200, b"{}", "") if method == "POST" else None
@@ -341,7 +369,7 @@ def test_who_replaces_a_sick_machine_waits_for_nothing_that_it_never_got(site: S
     assert [node.name for node in left] == ["b"], "the new machine must register"
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_stack_action_keeps_work_back_and_its_end_lets_it_go(site: Site) -> None:  # noqa: F811
     document: Any = site.store.templates.get(site.stack.template_id).document
     document["resources"]["slow"] = {"type": "OS::Heat::TestResource", "properties": {"value": "v", "wait_secs": 30}}
@@ -356,7 +384,7 @@ def test_a_stack_action_keeps_work_back_and_its_end_lets_it_go(site: Site) -> No
     site.engine.wait_for(lambda: site.agents["a"].has(held) == "NEW")
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_nodes_go_with_their_resources_and_who_is_away_holds_nobody(site: Site) -> None:  # noqa: F811
     agent = site.agents["a"]
     there, waits = site.ask("a"), site.ask("b", sent_at=None, turn=False)
@@ -394,7 +422,7 @@ def test_an_agent_speaks_for_nothing_but_its_own(site: Site) -> None:  # noqa: F
     assert (site.action(other).node, site.state(other), site.state(own)) == ("b", "PENDING_SCHEDULE", "NEW")
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_what_databases_cannot_keep_is_replaced(site: Site) -> None:  # noqa: F811
     odd = "a\0b\\u0000\\\0\u2028\U0001f600"  # a NUL, its escape as the text of a script, a backslash and a NUL
     action = site.agents["a"].put(outputs={"o": odd, odd: [odd]}, error=odd, state="FAILED", args={odd: odd})
@@ -423,14 +451,14 @@ def test_nodes_of_nested_stacks_are_looked_after_together(engine: Engine) -> Non
         engine.wait_for(lambda: (report := told()) and report["unreachable"] == 2)
         nodes = engine.store.of(NodeStore).nodes.of_root(stack.id)
         assert set(told()["errors"]) == {f"0 ({node.id})" for node in nodes}
-        assert len(engine.components.of(NodeOperations).nodes.seen(stack).nodes) == 2
-        assert [len(engine.components.of(NodeOperations).nodes.seen(below).nodes) for below in nested] == [1, 1]
+        assert len(engine.components.of(NodeOperations).nodes.listing(stack).nodes) == 2
+        assert [len(engine.components.of(NodeOperations).nodes.listing(below).nodes) for below in nested] == [1, 1]
     finally:
         for agent in agents_of:
             agent.close()
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["abandon", "force"])
 def test_nothing_stays_open_of_a_stack_that_is_gone(site: Site, how: str) -> None:  # noqa: F811
     running, waits, unapproved = site.ask("a"), site.ask("b", turn=False), site.ask("a", state="PENDING_APPROVE")
@@ -475,7 +503,7 @@ def test_an_agent_that_never_answers_keeps_nobody_waiting(site: Site, monkeypatc
     assert "within 0.5 s" in site.node("a").reason
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_of_two_that_look_after_nodes_one_does(site: Site) -> None:  # noqa: F811
     """Requests are asked once and actions sent once, however often both run."""
     components, store, clock = site.engine.components, site.store, site.engine.clock
@@ -511,6 +539,7 @@ def test_of_two_that_look_after_nodes_one_does(site: Site) -> None:  # noqa: F81
     assert agent.asked.count(("POST", "/v1/actions")) == 10
 
 
+@pytest.mark.slow
 def test_who_has_lost_the_tree_writes_nothing(site: Site, caplog: pytest.LogCaptureFixture) -> None:  # noqa: F811
     """Its lease expires during a wait for an agent; another engine claims the tree."""
     agent, store, now = site.agents["a"], site.store, site.engine.clock.now()
@@ -550,6 +579,7 @@ def test_a_clock_that_is_an_hour_off_changes_nothing(site: Site) -> None:  # noq
     assert finished["b"] == pytest.approx(time.time() - 3600, abs=600)
 
 
+@pytest.mark.slow
 def test_a_busy_tree_rests_as_long_as_it_took(site: Site) -> None:  # noqa: F811
     begun: list[float] = []
 

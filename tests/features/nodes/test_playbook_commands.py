@@ -56,20 +56,22 @@ def test_what_is_wrong_with_a_file(node: Here, file: Path, capsys: pytest.Captur
     assert main(["validate", str(file)]) == 0
 
 
+@pytest.mark.slow
 def test_a_run(node: Here, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     site = node.site
     assert node(f"playbook run s {file} --dry-run -f value -c stage -c at_once -c node") == 0
     assert capsys.readouterr().out == "one 1 b\none 1 a\ntwo all a\ntwo all b\n"
     assert node(f"playbook run s {file} --timeout 900") == 0
     asked = capsys.readouterr()
-    _, action_id, status = asked.out.split()
+    _, action_id, status, *reason = asked.out.split()
+    assert " ".join(reason).startswith(f"Playbook waits for an approval: STACK_PLAYBOOK {action_id.rstrip(':')}")
     assert (status, asked.err) == (
         "INIT",
         f"It needs an approval: heatlite node playbook approve {action_id.rstrip(':')}\n",
     )
     action_id = action_id.rstrip(":")
     assert node(f"playbook approve {action_id[:8]}") == 0
-    assert capsys.readouterr().out == asked.out.replace("INIT", "WAITING")
+    assert f"{action_id}: WAITING  STACK_PLAYBOOK {action_id} is WAITING since " in capsys.readouterr().out
     assert node(f"playbook approve {action_id}") == 1
     assert "is WAITING" in capsys.readouterr().err
     assert work(site.server, site.stack) == ["b", "a", "a b"]
@@ -106,7 +108,7 @@ def test_a_failure_is_watched(
     told = capsys.readouterr()
     (run_id,) = {one.run_id for one in site.store.of(NodeStore).node_actions.page(site.heat.project)}
     lines = [line.rpartition("Z [")[2] for line in told.out.splitlines()]
-    assert lines[0].endswith(f"{run_id}: WAITING")
+    assert f"{run_id}: WAITING  STACK_PLAYBOOK {run_id} is WAITING since " in lines[0]
     assert "s.b]: NODE_ACTION_FAILED  script" in lines
     assert lines[-2] == "s]: PLAYBOOK_FAILED  Playbook: Stage one: script on node b is FAILED"
     assert lines[-1].endswith(": FAILED  Stage one: script on node b is FAILED")

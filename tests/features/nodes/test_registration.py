@@ -14,6 +14,7 @@ from heatlite.core.config import Auth, Settings
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.features.nodes.agents import client
 from heatlite.features.nodes.agents.client import Agents, NodeFault
+from heatlite.features.nodes.feature import NodeSettings
 from heatlite.features.nodes.states import NodeState
 from heatlite.features.nodes.store.records import NodeRecord
 from tests.api.conftest import Heat, template
@@ -54,6 +55,7 @@ def until_up(heat: Heat, path: str) -> Any:
     return heat.get(f"{path}/nodes")["nodes"][0]
 
 
+@pytest.mark.slow
 def test_an_agent_registers_and_is_seen_and_registers_anew(heat: Heat, agent: TinyAgent) -> None:
     path = heat.create(template(a=SERVER, b=SERVER))
     assert heat.get(f"{path}/nodes") == {"nodes": [], "orchestration": None, "refused": []}
@@ -87,6 +89,7 @@ def test_an_agent_registers_and_is_seen_and_registers_anew(heat: Heat, agent: Ti
         other.close()
 
 
+@pytest.mark.slow
 def test_a_copy_of_an_agents_folder_on_another_host_is_told(heat: Heat, agent: TinyAgent) -> None:
     path = heat.create(template(a=SERVER))
     own = door(heat, path)
@@ -116,6 +119,7 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.slow
 def test_what_is_wrong_is_refused(heat: Heat, agent: TinyAgent) -> None:
     path = heat.create(template(a=SERVER))
     own = door(heat, path)
@@ -128,6 +132,7 @@ def test_what_is_wrong_is_refused(heat: Heat, agent: TinyAgent) -> None:
     assert heat.get(f"{path}/nodes")["nodes"] == []
 
 
+@pytest.mark.slow
 def test_who_is_refused_is_in_the_list_of_nodes_the_audit_log_and_the_log(
     heat: Heat, agent: TinyAgent, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -153,6 +158,7 @@ def test_who_is_refused_is_in_the_list_of_nodes_the_audit_log_and_the_log(
     assert "10.1.2.4" in found["refused"][0]["reason"]
 
 
+@pytest.mark.slow
 def test_a_nodes_signature_opens_nothing_else(heat: Heat, agent: TinyAgent) -> None:
     waits = {"type": "OS::Heat::WaitConditionHandle", "properties": {"signal_transport": "TOKEN_SIGNAL"}}
     path = heat.create(template(a=SERVER, b=SERVER, handle=waits))
@@ -180,19 +186,20 @@ def test_a_nodes_signature_opens_nothing_else(heat: Heat, agent: TinyAgent) -> N
 
 
 def test_which_agents_may_be_asked() -> None:
-    def vetted(url: str, **settings: Any) -> bool:
+    def vetted(url: str, auth: Auth = Auth.NONE, hosts: tuple[str, ...] = ()) -> bool:
+        own = (NodeSettings(node_hosts=hosts),)
         try:
-            Agents(Settings(database="sqlite://", **settings)).vet(url)
+            Agents(Settings(database="sqlite://", auth=auth, of_features=own)).vet(url)
         except HTTPBadRequest:
             return False
         return True
 
     assert vetted("http://127.0.0.1:8005") and vetted("http://localhost:1") and vetted("http://[::1]:8005")
     assert not vetted("http://[::1")
-    for settings in ({"auth": Auth.BASIC}, {"auth": Auth.TOKENS, "node_hosts": ("10.0.0.0/8",)}):
-        assert not vetted("http://127.0.0.1:8005", **settings)
-        assert not vetted("http://localhost:8005", **settings)
-    inside = {"auth": Auth.TOKENS, "node_hosts": ("10.0.0.0/8", "fd00::/8", "192.0.2.7:8005", "not/a/network")}
+    for auth, hosts in ((Auth.BASIC, ()), (Auth.TOKENS, ("10.0.0.0/8",))):
+        assert not vetted("http://127.0.0.1:8005", auth, hosts)
+        assert not vetted("http://localhost:8005", auth, hosts)
+    inside = ("10.0.0.0/8", "fd00::/8", "192.0.2.7:8005", "not/a/network")
     for url, may in (
         ("https://10.2.3.4:8005", True),
         ("https://[fd00::1]:8005", True),
@@ -201,7 +208,7 @@ def test_which_agents_may_be_asked() -> None:
         ("http://11.0.0.1", False),
         ("http://8.8.8.8", False),
     ):
-        assert vetted(url, **inside) is may, url
+        assert vetted(url, Auth.TOKENS, inside) is may, url
 
 
 def test_a_machine_that_is_down_is_not_waited_for_as_long_as_a_slow_agent(monkeypatch: pytest.MonkeyPatch) -> None:

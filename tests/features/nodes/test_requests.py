@@ -1,33 +1,37 @@
 """Requests for node actions in each state, and their results."""
 
 from itertools import pairwise, product
+from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from heatlite import wiring
+from heatlite.__main__ import main
 from heatlite.core.clock import Clock
-from heatlite.core.config import Auth, BadSetting, Settings
+from heatlite.core.config import Auth, BadSetting, Settings, load
 from heatlite.core.context import Context
-from heatlite.core.errors import (
-    EntityNotFound,
-    Forbidden,
-    HTTPBadRequest,
+from heatlite.core.errors import EntityNotFound, Forbidden, HTTPBadRequest, MultipleChoices, RequestLimitExceeded
+from heatlite.feature import installed
+from heatlite.features.nodes.feature import NodeSettings
+from heatlite.features.nodes.requests import MAX_ARGS, NodeRequest, NodeRequests
+from heatlite.features.nodes.states import (
+    AT_AGENT,
+    ENDED,
+    MOVES,
     InvalidNodeActionState,
-    MultipleChoices,
     NodeActionChanged,
     NodeActionExists,
-    RequestLimitExceeded,
+    NodeActionState,
+    Origin,
 )
-from heatlite.features.nodes.requests import MAX_ARGS, NodeRequest, NodeRequests
-from heatlite.features.nodes.states import AT_AGENT, ENDED, MOVES, NodeActionState, Origin
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeTransitionRecord
 from heatlite.features.nodes.store.store import NodeStore
 from tests.api.conftest import template, value
 from tests.features.nodes.registered_nodes import registered
-from tests.thorough import SHARED_FIXTURE, examples
+from tests.tables import sampled
 
 from .conftest import Site
 
@@ -74,11 +78,11 @@ def shared(server: wiring.Embedded) -> Site:
 class TestMatrix:
     @pytest.mark.parametrize(
         ("state", "sent", "asked"),
-        [
+        sampled([
             (state, sent, asked)
             for state, sent, asked in product(S, (False, True), ("approve", "reject", "cancel"))
             if sent <= (state is S.PENDING_SCHEDULE)
-        ],
+        ], 7, pytest.mark.thorough),
     )
     def test_each_request_in_each_state(self, shared: Site, state: S, sent: bool, asked: str) -> None:
         site = shared
@@ -105,7 +109,7 @@ class TestMatrix:
         assert (line.state, line.origin, line.user) == (reached, Origin.SERVER, "anonymous")
         assert (due(site) > nudges) == (reached is not S.CANCELLED)
 
-    @settings(max_examples=examples(60), deadline=None, suppress_health_check=SHARED_FIXTURE)
+    @pytest.mark.slow
     @given(
         steps=st.lists(
             st.one_of(st.sampled_from(["approve", "reject", "cancel"]), st.sampled_from([*S])), min_size=1, max_size=6
@@ -203,12 +207,18 @@ class TestCreate:
 class TestApproval:
     def strict(self, site: Site) -> NodeRequests:
         """Requests that another user must approve."""
-        strict = Settings(database="", auth=Auth.TOKENS, node_approval_by_another=True)
+        strict = Settings(database="", auth=Auth.TOKENS, of_features=(NodeSettings(node_approval_by_another=True),))
         return NodeRequests(site.store, Clock(), strict, site.ledger)
 
     def test_nobody_is_somebody_else_where_nobody_is_asked(self) -> None:
         with pytest.raises(BadSetting, match="Choose another auth"):
-            Settings(database="", node_approval_by_another=True)
+            load(installed, environ={"HEATLITE_NODE_APPROVAL_BY_ANOTHER": "true", "XDG_CONFIG_HOME": "/nowhere"})
+
+    def test_commands_in_one_process_ask_nobody(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.setenv("HEATLITE_AUTH", "tokens")
+        monkeypatch.setenv("HEATLITE_NODE_APPROVAL_BY_ANOTHER", "true")
+        assert main(["ls"]) == 0
 
     def test_it_may_be_granted_by_whom_may_approve(self, site: Site) -> None:
         nudges = due(site)

@@ -8,15 +8,15 @@ from msgspec.structs import replace
 from webtest import TestApp
 
 from heatlite import wiring
-from heatlite.administration import open_store
+from heatlite.administration import inconsistencies, open_store
 from heatlite.core.config import Settings
 from heatlite.features.nodes.states import NodeActionState, Requester
 from heatlite.features.nodes.store.records import NodeActionRecord, NodePlaybookRecord
 from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.admin.backup import backup, restore
 from heatlite.store.errors import MissingKey, UnreadableSecret
-from heatlite.store.large_values import LARGE, LARGE_VALUE_GRACE
 from heatlite.store.secrets.cipher import new_key
+from heatlite.store.writes.large_values import LARGE, LARGE_VALUE_GRACE
 from tests.databases import sqlite
 
 
@@ -59,6 +59,39 @@ def test_of_the_large_values_those_of_node_actions_stay(tmp_path: Path) -> None:
     store.close()
 
 
+def test_rows_of_removed_stacks_go(tmp_path: Path) -> None:
+    settings = Settings(database=sqlite(tmp_path))
+    store = open_store(settings)
+    ran, other = (
+        NodeActionRecord(
+            name, "acme", name, name, "n", "n", "script", {}, "", NodeActionState.NEW, Requester.USER, "mia", 1.0, 1.0
+        )
+        for name in ("gone", "kept")
+    )
+    with store.transaction():
+        store.of(NodeStore).node_actions.insert_many([ran, other])
+    store.close()
+    store = open_store(replace(settings, features=()))
+    with store.transaction():
+        store.stacks.remove(["gone"])
+    assert store.features == []
+    assert store.database.read("SELECT id FROM node_action") == [("kept",)]
+    store.close()
+
+
+@pytest.mark.parametrize(("state", "counts"), [(NodeActionState.NEW, False), (NodeActionState.DONE, True)])
+def test_an_action_may_wait_for_an_action_on_a_node(state: NodeActionState, counts: bool, tmp_path: Path) -> None:
+    settings = Settings(database=sqlite(tmp_path))
+    store = open_store(settings)
+    one = NodeActionRecord("n", "acme", "s", "s", "n", "n", "script", {}, "", state, Requester.USER, "mia", 1.0, 1.0)
+    with store.transaction():
+        store.of(NodeStore).node_actions.insert_many([one])
+        store.database.write("INSERT INTO dependency VALUES (?, ?, ?, ?)", ("a", "n", "success", "open"))
+    store.close()
+    found = [one.id for one in inconsistencies(replace(settings, features=())) if one.entity == "dependency"]
+    assert found == (["a"] if counts else [])
+
+
 def with_a_playbook(folder: Path, keys: Sequence[str] = ()) -> str:
     """The URL of a database whose one secret is a playbook."""
     folder.mkdir(exist_ok=True)
@@ -88,5 +121,5 @@ def test_a_restore_needs_the_key_of_a_playbook(tmp_path: Path) -> None:
     target = f"sqlite:///{tmp_path}/two/heatlite.db"
     for others, error in (((new_key(),), UnreadableSecret), ((), MissingKey)):
         with pytest.raises(error):
-            restore(target, others, tmp_path / "copy", force=False)
+            restore(target, others, tmp_path / "copy", force=False, off=(NodeStore,))
     assert restore(target, keys, tmp_path / "copy", force=False).installed

@@ -2,14 +2,13 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from heatlite.features.nodes.agents.sync import Answer, Changes, ReportedAction, Step, compare
 from heatlite.features.nodes.states import AT_AGENT, ENDED, MOVES, PENDING, NodeActionState, NodeState, Requester
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord
-from tests.thorough import examples
 
 NODE = NodeRecord(
     "n", "s", "r", "p", "a", "http://a", "secret", "i", 3, "1", ["k"], False, NodeState.UP, "", 1.0, 2.0
@@ -112,7 +111,6 @@ def test_an_answer_that_is_not_complete_loses_nothing(
 
 
 @given(records, answers())
-@settings(max_examples=examples(50))
 def test_each_change_has_its_history_and_says_who_tells_it(
     before: dict[str, NodeActionRecord], answer: Answer
 ) -> None:

@@ -8,7 +8,7 @@ from tests.engine.conftest import MEMBER, engine, place, plugins, resource, temp
 from tests.features.nodes.nodes_of_a_stack import Site, site  # noqa: F401
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_an_endless_stream_of_work_keeps_no_update_waiting(site: Site) -> None:  # noqa: F811
     """The update waits for actions sent before it; later ones are sent after it."""
     agent = site.agents["a"]
@@ -31,7 +31,7 @@ def test_an_endless_stream_of_work_keeps_no_update_waiting(site: Site) -> None: 
     site.engine.wait_for(lambda: all(site.action(one).sent_at for one in later))
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_what_an_action_depends_on_is_sent_although_it_holds_the_stack(site: Site) -> None:  # noqa: F811
     agent, (first, second) = site.agents["a"], (site.ask("a"), site.ask("a"))
     site.engine.stacks.check(MEMBER, site.engine.get(site.stack), Timing(depends_on=(second,)))

@@ -114,6 +114,7 @@ def with_key(heat: Heat) -> Query:
     return Query(heat, made["id"], made["secret"])
 
 
+@pytest.mark.slow
 def test_a_stack_lives_and_ends(heat: Heat) -> None:
     query = with_key(heat)
     made = {
@@ -268,6 +269,7 @@ def machine_of(heat: Heat, path: str, name: str = "server") -> Query:
     return Query(heat, cfn["access_key_id"], cfn["secret_access_key"], timed=False)
 
 
+@pytest.mark.slow
 def test_the_key_of_a_machine_opens_its_own_resource(serve: Serve, tmp_path: Path) -> None:
     member = of(serve(), tmp_path, "mia", "member")
     path = member.create(MACHINE_STACK, wait=False)
@@ -352,6 +354,7 @@ def test_signals(heat: Heat) -> None:
         assert query.refused("SignalResource", **sent)[0] == "InvalidParameterValue"
 
 
+@pytest.mark.slow
 def test_a_users_key_has_the_rights_that_the_user_had_and_has(serve: Serve, tmp_path: Path) -> None:
     nobody = serve()
     reader = of(nobody, tmp_path, "ron", "reader")
@@ -471,7 +474,7 @@ def test_no_adoption_takes_the_key_of_a_user(serve: Serve, tmp_path: Path) -> No
     entry = {"resource_id": key.key, "resource_data": {"secret": "mine"}}
     body = {"stack_name": "s", "adopt_stack_data": {"template": document, "resources": {"k": entry}}}
     kind, text = member.fault("POST", "/stacks", body, code=409)
-    assert (kind, text) == ("ObjectTaken", f"resources.k: {key.key} is the access key of a user.")
+    assert (kind, text) == ("ObjectOwned", f"resources.k: {key.key} is the access key of a user.")
     key("ListStacks")
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from heatlite.core.status import Status
 from heatlite.features.simulator.simulation import Fault
 from tests.engine.conftest import ref, resource, template
+from tests.tables import few, sampled
 from tests.types.conftest import Cloudy
 
 
@@ -34,6 +35,7 @@ def attachments(cloudy: Cloudy, stack: Any, volume: str) -> list[tuple[str, str]
     return [(names[one["server_id"]], one["device"]) for one in cloudy.thing(stack, volume)["attachments"]]  # type: ignore[union-attr,index,call-overload]
 
 
+@pytest.mark.slow
 def test_attached_and_taken_away(troubled: Callable[..., Cloudy]) -> None:
     cloudy = troubled(build=4)
     before = cloudy.census()
@@ -47,14 +49,17 @@ def test_attached_and_taken_away(troubled: Callable[..., Cloudy]) -> None:
     assert cloudy.census() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("after", "v", "w"),
-    [
-        ({"mountpoint": "/dev/vdz"}, [("s", "/dev/vdz")], []),
-        ({"server": "t"}, [("t", "/dev/vdb")], []),
-        ({"volume": "w"}, [], [("s", "/dev/vdb")]),
-        ({"volume": "w", "server": "t", "mountpoint": "/dev/vdz"}, [], [("t", "/dev/vdz")]),
-    ],
+    few(
+        [
+            ({"mountpoint": "/dev/vdz"}, [("s", "/dev/vdz")], []),
+            ({"server": "t"}, [("t", "/dev/vdb")], []),
+            ({"volume": "w"}, [], [("s", "/dev/vdb")]),
+            ({"volume": "w", "server": "t", "mountpoint": "/dev/vdz"}, [], [("t", "/dev/vdz")]),
+        ]
+    ),
 )
 def test_a_change_is_made_in_place(
     troubled: Callable[..., Cloudy], after: dict[str, Any], v: list[Any], w: list[Any]
@@ -69,8 +74,12 @@ def test_a_change_is_made_in_place(
     assert {"parted", "joins"}.isdisjoint(cloudy.row(stack, "a").data)
 
 
-@pytest.mark.parametrize("after", [{"server": "t"}, {"volume": "w"}])
-@pytest.mark.parametrize("then", ["rolled back", "changed back", "tried again", "removed"])
+@pytest.mark.slow
+@pytest.mark.parametrize("after", few([{"server": "t"}, {"volume": "w"}]))
+@pytest.mark.parametrize(
+    "then",
+    sampled(["rolled back", "changed back", "tried again", "removed"], 2, pytest.mark.thorough),
+)
 def test_what_a_failed_change_has_attached_is_detached(
     troubled: Callable[..., Cloudy], after: dict[str, Any], then: str
 ) -> None:
@@ -95,7 +104,8 @@ def test_what_a_failed_change_has_attached_is_detached(
     assert cloudy.delete(stack).status is Status.COMPLETE
 
 
-@pytest.mark.parametrize("verb", ["create_volume_attachment", "delete_volume_attachment"])
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", few(["create_volume_attachment", "delete_volume_attachment"]))
 def test_an_answer_that_is_lost_changes_nothing(troubled: Callable[..., Cloudy], verb: str) -> None:
     cloudy = troubled(faults=[{"verb": f"compute.{verb}", "number": 1, "raises": "lost"}])
     stack = cloudy.made(parts())
@@ -103,6 +113,7 @@ def test_an_answer_that_is_lost_changes_nothing(troubled: Callable[..., Cloudy],
     assert attachments(cloudy, stack, "v") == [("t", "/dev/vdb")]
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_let_go_is_a_clear_failure(troubled: Callable[..., Cloudy]) -> None:
     cloudy = troubled(build=2, faults=[{"verb": "compute.delete_volume_attachment", "number": 1, "goes": "in-use"}])
     stack = cloudy.made(parts())
@@ -117,6 +128,7 @@ def test_an_attachment_that_is_given_up_is_a_clear_failure(troubled: Callable[..
     assert "could not be attached to server" in cloudy.row(stack, "a").status_reason
 
 
+@pytest.mark.slow
 def test_gone_is_seen_by_a_check_and_does_not_matter_to_a_delete(cloudy: Cloudy) -> None:
     stack = cloudy.made(parts())
     server, volume = cloudy.row(stack, "s").physical_id, cloudy.row(stack, "v").physical_id
@@ -127,6 +139,7 @@ def test_gone_is_seen_by_a_check_and_does_not_matter_to_a_delete(cloudy: Cloudy)
     assert cloudy.delete(stack).status is Status.COMPLETE
 
 
+@pytest.mark.slow
 def test_a_volume_that_is_attached_grows_and_is_given_back(troubled: Callable[..., Cloudy]) -> None:
     cloudy = troubled(build=2)
     stack = cloudy.made(parts(mountpoint="/dev/vdq"))
@@ -136,6 +149,7 @@ def test_a_volume_that_is_attached_grows_and_is_given_back(troubled: Callable[..
     assert "joined" not in cloudy.row(stack, "v").data
 
 
+@pytest.mark.slow
 def test_a_growth_that_failed_is_gone_on_with_and_the_volume_given_back(troubled: Callable[..., Cloudy]) -> None:
     cloudy = troubled(build=2, faults=[{"verb": "block_storage.extend_volume", "number": 1, "raises": "refused"}])
     stack = cloudy.made(parts())
@@ -146,6 +160,7 @@ def test_a_growth_that_failed_is_gone_on_with_and_the_volume_given_back(troubled
     assert attachments(cloudy, stack, "v") == [("s", "/dev/vdb")]
 
 
+@pytest.mark.slow
 def test_an_attachment_of_others_is_not_taken_for_ours(cloudy: Cloudy) -> None:
     without = {name: one for name, one in parts().items() if name != "a"}
     stack = cloudy.made(without)
@@ -157,6 +172,7 @@ def test_an_attachment_of_others_is_not_taken_for_ours(cloudy: Cloudy) -> None:
     assert attachments(cloudy, stack, "v") == [("s", "/dev/vdb")]
 
 
+@pytest.mark.slow
 def test_an_unhealthy_one_is_made_anew(troubled: Callable[..., Cloudy]) -> None:
     cloudy = troubled(build=2)
     stack = cloudy.made(parts())

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from heatlite.core.status import Status
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import ref, resource, template
+from tests.tables import few
 from tests.types.conftest import Cloudy
 
 VOLUME, SNAPSHOT, BACKUP = "block_storage.volume", "block_storage.snapshot", "block_storage.backup"
@@ -42,7 +43,7 @@ def restored(cloudy: Cloudy, stack: StackRecord, snapshot: str) -> StackRecord:
     return cloudy.settle(stack)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_restored_one_is_a_new_volume_and_the_server_boots_from_it(troubled: Callable[..., Cloudy]) -> None:
     """The first attempt fails at the new server; a second one continues there."""
     fault = {"verb": "compute.create_server", "number": 2, "raises": "refused"}
@@ -70,6 +71,7 @@ def test_a_restored_one_is_a_new_volume_and_the_server_boots_from_it(troubled: C
     assert (cloudy.count(VOLUME), cloudy.count(BACKUP)) == (0, 0)
 
 
+@pytest.mark.slow
 def test_it_grows_where_it_is_and_stays_writable(cloudy: Cloudy) -> None:
     stack = cloudy.made(machine())
     before = ids(cloudy, stack)
@@ -96,6 +98,7 @@ def test_an_attempt_of_before_that_wanted_to_take_it_away_is_forgotten(cloudy: C
     assert cloudy.thing(stack, "disk")["status"] == "in-use"
 
 
+@pytest.mark.slow
 def test_a_saved_server_holds_its_volume_and_says_so(cloudy: Cloudy) -> None:
     """deletion_policy of the server: the retained image keeps its source."""
     stack = cloudy.made(machine(policy="Snapshot"))
@@ -113,7 +116,8 @@ def test_a_saved_server_holds_its_volume_and_says_so(cloudy: Cloudy) -> None:
     assert cloudy.count(VOLUME) == 0
 
 
-@pytest.mark.parametrize("form", ["block_device_mapping", "block_device_mapping_v2"])
+@pytest.mark.slow
+@pytest.mark.parametrize("form", few(["block_device_mapping", "block_device_mapping_v2"]))
 def test_one_that_goes_with_its_server(troubled: Callable[..., Cloudy], form: str) -> None:
     """Saved as a snapshot of the volume, for restores; the volume outlives it."""
     cloudy = troubled(build=5)

@@ -7,6 +7,7 @@ import pytest
 
 from heatlite.core.status import Status
 from tests.engine.conftest import ref, resource, template
+from tests.tables import few
 from tests.types.conftest import Cloudy
 
 TYPE = "block_storage.type"
@@ -33,13 +34,15 @@ class TestVolumeType:
 
     @pytest.mark.parametrize(
         ("after", "is_then"),
-        [
-            ({"name": "slow"}, {"name": "slow"}),
-            ({"description": "e"}, {"description": "e"}),
-            ({"description": None}, {"description": ""}),
-            ({"metadata": {"b": "2"}}, {"extra_specs": {"b": "2"}}),
-            ({"is_public": False}, {PUBLIC: False}),
-        ],
+        few(
+            [
+                ({"name": "slow"}, {"name": "slow"}),
+                ({"description": "e"}, {"description": "e"}),
+                ({"description": None}, {"description": ""}),
+                ({"metadata": {"b": "2"}}, {"extra_specs": {"b": "2"}}),
+                ({"is_public": False}, {PUBLIC: False}),
+            ]
+        ),
     )
     def test_changes_in_place(self, cloudy: Cloudy, after: dict[str, object], is_then: Any) -> None:
         stack = cloudy.made({"t": kind(metadata={"a": "1"}, description="d")})
@@ -49,6 +52,7 @@ class TestVolumeType:
         thing = cloudy.thing(stack, "t")
         assert {key: thing[key] for key in is_then} == is_then
 
+    @pytest.mark.slow
     def test_projects_that_may_use_it(self, cloudy: Cloudy) -> None:
         one, two, three = projects(cloudy, "one", "two", "three")
         stack = cloudy.made({"t": kind(is_public=False, projects=["one", "two"])})
@@ -68,6 +72,7 @@ class TestVolumeType:
 
 
 class TestEncryption:
+    @pytest.mark.slow
     def test_made_changed_and_deleted(self, cloudy: Cloudy) -> None:
         def wanted(**more: object) -> dict[str, Any]:
             made = {"provider": "luks", "volume_type": ref("t"), "cipher": "aes-xts-plain64", **more}
@@ -89,6 +94,7 @@ class TestEncryption:
         cloudy.changed(stack, {"t": kind()})
         assert seen() == {}
 
+    @pytest.mark.slow
     def test_gone_is_found_by_a_check_and_no_hindrance_to_a_delete(self, cloudy: Cloudy) -> None:
         made = resource("OS::Cinder::EncryptedVolumeType", provider="luks", volume_type=ref("t"))
         stack = cloudy.made({"t": kind(), "e": made})
@@ -97,12 +103,14 @@ class TestEncryption:
         assert cloudy.states(stack) == {"t": "CHECK_COMPLETE", "e": "CHECK_FAILED"}
         assert cloudy.delete(stack).status is Status.COMPLETE
 
+    @pytest.mark.slow
     def test_an_answer_that_is_lost(self, troubled: Callable[..., Cloudy]) -> None:
         cloudy = troubled(faults=[{"verb": "block_storage.create_type_encryption", "number": 1, "raises": "lost"}])
         cloudy.made({"t": kind(), "e": resource("OS::Cinder::EncryptedVolumeType", provider="l", volume_type=ref("t"))})
 
 
 class TestQoS:
+    @pytest.mark.slow
     def test_specs(self, cloudy: Cloudy) -> None:
         stack = cloudy.made({"q": resource("OS::Cinder::QoSSpecs", specs={"a": "1", "b": 2})})
         thing = cloudy.thing(stack, "q")
@@ -113,6 +121,7 @@ class TestQoS:
         cloudy.delete(stack)
         assert cloudy.count("block_storage.qos_spec") == 0
 
+    @pytest.mark.slow
     def test_an_association(self, cloudy: Cloudy) -> None:
         def wanted(*names: str) -> dict[str, Any]:
             made = {name: kind(name=name) for name in ("one", "two", "three")}
@@ -165,15 +174,18 @@ class TestQuota:
         assert fault.text.startswith("At least one of these must be given: gigabytes, volumes")
 
 
+@pytest.mark.slow
 def test_what_is_made_anew_is_not_taken_away_with_the_old(cloudy: Cloudy) -> None:
     (project,) = projects(cloudy, "p")
-    stack = cloudy.made({
-        "t": kind(),
-        "e": resource("OS::Cinder::EncryptedVolumeType", provider="luks", volume_type=ref("t")),
-        "q": resource("OS::Cinder::QoSSpecs", specs={"a": "1"}),
-        "a": resource("OS::Cinder::QoSAssociation", qos_specs=ref("q"), volume_types=[ref("t")]),
-        "l": resource("OS::Cinder::Quota", project="p", volumes=3),
-    })
+    stack = cloudy.made(
+        {
+            "t": kind(),
+            "e": resource("OS::Cinder::EncryptedVolumeType", provider="luks", volume_type=ref("t")),
+            "q": resource("OS::Cinder::QoSSpecs", specs={"a": "1"}),
+            "a": resource("OS::Cinder::QoSAssociation", qos_specs=ref("q"), volume_types=[ref("t")]),
+            "l": resource("OS::Cinder::Quota", project="p", volumes=3),
+        }
+    )
     for name in ("e", "a", "l"):
         cloudy.mark(stack, name)
     stack = cloudy.patch(stack)

@@ -43,6 +43,7 @@ from heatlite.resources.heat.software.deployments import (
 from heatlite.resources.heat.software.targets import DeployedServer
 from heatlite.resources.heat.values import NoneResource
 from heatlite.template.expression import UNKNOWN
+from tests.tables import few
 
 Build = Callable[..., Any]
 
@@ -244,7 +245,7 @@ class TestSignals:
         self.token = run(resource, "create")
         return resource
 
-    @pytest.mark.parametrize("code", [{}, {"deploy_status_code": 0}, {"deploy_status_code": "0"}])
+    @pytest.mark.parametrize("code", few([{}, {"deploy_status_code": 0}, {"deploy_status_code": "0"}]))
     def test_success(self, resource: Any, code: dict[str, Json]) -> None:
         assert resource.attribute("result") is None
         text = resource.handle_signal({"result": [1], "deploy_stdout": "out", "undeclared": 1, **code})
@@ -258,12 +259,14 @@ class TestSignals:
 
     @pytest.mark.parametrize(
         ("details", "reason"),
-        [
-            ({"deploy_status_code": 3}, f"{EXITED}3"),
-            ({"deploy_status_code": "1", "oops": "no"}, f"{EXITED}1, oops : no"),
-            ({"oops": ""}, "oops : "),
-            ({"oops": "x" * 5000}, "oops : " + "x" * 993),
-        ],
+        few(
+            [
+                ({"deploy_status_code": 3}, f"{EXITED}3"),
+                ({"deploy_status_code": "1", "oops": "no"}, f"{EXITED}1, oops : no"),
+                ({"oops": ""}, "oops : "),
+                ({"oops": "x" * 5000}, "oops : " + "x" * 993),
+            ]
+        ),
     )
     def test_failure(self, resource: Any, details: dict[str, Json], reason: str) -> None:
         assert resource.handle_signal(details).endswith("failed")
@@ -300,7 +303,7 @@ def begin(resource: Any, action: str) -> Json:
     return getattr(resource, f"handle_{action}")(*arguments)  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("action", few(ACTIONS))
 def test_each_action_is_deployed_if_it_is_listed(build: Build, shelf: Shelf, action: str, monkeypatch: Any) -> None:
     monkeypatch.setattr(Software, "has_server", lambda *_: True)
     properties = {"server": "web", "actions": ["CREATE", action.upper()], "config": shelf.config()}

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from heatlite.core.bulkhead import MustWait, waits
 from heatlite.core.json import JsonMap
+from heatlite.core.runtime.bulkhead import MustWait, waits
 from heatlite.plugin import Change, Unhealthy
 from heatlite.resources.heat.delay import Delay
 from heatlite.resources.heat.testing import TestResource

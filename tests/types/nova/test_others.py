@@ -7,6 +7,7 @@ import pytest
 
 from heatlite.core.status import Status
 from tests.engine.conftest import attr, ref, resource, template
+from tests.tables import few
 from tests.types.conftest import Cloudy
 
 KEY = "compute.keypair"
@@ -59,7 +60,7 @@ def cloudy(cloudy: Cloudy) -> Cloudy:
     return cloudy
 
 
-@pytest.mark.parametrize(("kind", "before", "after", "seen"), IN_PLACE)
+@pytest.mark.parametrize(("kind", "before", "after", "seen"), few(IN_PLACE))
 def test_changes_in_place(
     cloudy: Cloudy, kind: str, before: dict[str, object], after: dict[str, object], seen: dict[str, object]
 ) -> None:
@@ -71,7 +72,8 @@ def test_changes_in_place(
     assert {name: thing.get(name) for name in seen} == seen
 
 
-@pytest.mark.parametrize(("kind", "before", "after"), REPLACED)
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "before", "after"), few(REPLACED))
 def test_replacements(cloudy: Cloudy, kind: str, before: dict[str, object], after: dict[str, object]) -> None:
     counts = cloudy.census()
     stack = cloudy.made(one(kind, **before))
@@ -84,7 +86,7 @@ def test_replacements(cloudy: Cloudy, kind: str, before: dict[str, object], afte
     assert cloudy.census() == counts
 
 
-@pytest.mark.parametrize(("kind", "properties"), KINDS.items())
+@pytest.mark.parametrize(("kind", "properties"), few(KINDS.items()))
 def test_what_is_gone(cloudy: Cloudy, kind: str, properties: dict[str, object]) -> None:
     """A check says so; a delete is content."""
     counts = cloudy.census()
@@ -97,7 +99,7 @@ def test_what_is_gone(cloudy: Cloudy, kind: str, properties: dict[str, object]) 
     assert cloudy.census() == counts
 
 
-@pytest.mark.parametrize(("kind", "properties"), KINDS.items())
+@pytest.mark.parametrize(("kind", "properties"), few(KINDS.items()))
 def test_an_answer_that_is_lost_makes_no_second_object(
     troubled: Callable[..., Cloudy], kind: str, properties: dict[str, object]
 ) -> None:
@@ -132,18 +134,20 @@ class TestKeyPair:
         cloudy.delete(stack)
         assert cloudy.count(KEY) == 0
 
+    @pytest.mark.slow
     def test_a_rollback_brings_the_old_key_back(self, cloudy: Cloudy) -> None:
         stack = cloudy.made(one("KeyPair", name="a", public_key=PUBLIC))
-        broken = {**one("KeyPair", name="a", public_key="ssh-rsa BBBB"), "y": resource(
-            "OS::Heat::TestResource", fail=True, keys={"depends_on": "x"}
-        )}
+        broken = {
+            **one("KeyPair", name="a", public_key="ssh-rsa BBBB"),
+            "y": resource("OS::Heat::TestResource", fail=True, keys={"depends_on": "x"}),
+        }
         stack = cloudy.put(stack, template(**broken), disable_rollback=False)
         assert (stack.verb, stack.status) == ("ROLLBACK", "COMPLETE")
         assert cloudy.thing(stack, "x")["public_key"] == PUBLIC
         cloudy.delete(stack)
         assert cloudy.count(KEY) == 0
 
-    @pytest.mark.parametrize("fault", ["lost", "unavailable"])
+    @pytest.mark.parametrize("fault", few(["lost", "unavailable"]))
     def test_one_that_somebody_else_has_made_stays(self, troubled: Callable[..., Cloudy], fault: str) -> None:
         cloudy = troubled(faults=[{"verb": "compute.create_keypair", "number": 2, "raises": fault}])
         cloudy.view().call("compute.create_keypair", name="a", public_key=PUBLIC)
@@ -152,7 +156,8 @@ class TestKeyPair:
         cloudy.delete(stack)
         assert cloudy.count(KEY) == 1
 
-    @pytest.mark.parametrize("public", [PUBLIC, "ssh-rsa BBBB"])
+    @pytest.mark.slow
+    @pytest.mark.parametrize("public", few([PUBLIC, "ssh-rsa BBBB"]))
     def test_one_that_is_not_well_is_replaced(self, cloudy: Cloudy, public: str) -> None:
         stack = cloudy.made(one("KeyPair", name="a", public_key=PUBLIC))
         cloudy.mark(stack, "x")
@@ -161,13 +166,14 @@ class TestKeyPair:
         cloudy.delete(stack)
         assert cloudy.count(KEY) == 0
 
-    @pytest.mark.parametrize("public", [PUBLIC, "ssh-rsa BBBB"])
+    @pytest.mark.parametrize("public", few([PUBLIC, "ssh-rsa BBBB"]))
     def test_a_failed_update_leaves_nothing_behind(self, cloudy: Cloudy, public: str) -> None:
         stack = cloudy.made(one("KeyPair", name="a", public_key=PUBLIC))
         cloudy.mark(stack, "x")
-        broken = {**one("KeyPair", name="a", public_key=public), "y": resource(
-            "OS::Heat::TestResource", fail=True, keys={"depends_on": "x"}
-        )}
+        broken = {
+            **one("KeyPair", name="a", public_key=public),
+            "y": resource("OS::Heat::TestResource", fail=True, keys={"depends_on": "x"}),
+        }
         assert cloudy.put(stack, template(**broken)).status is Status.FAILED
         cloudy.delete(stack)
         assert cloudy.count(KEY) == 0
@@ -186,6 +192,7 @@ class TestServerGroup:
         assert all(hosts.count(host) <= 2 for host in hosts)
         assert len(cloudy.thing(stack, "x")["members"]) == 4
 
+    @pytest.mark.slow
     def test_together_where_there_is_no_room_apart(self, cloudy: Cloudy) -> None:
         server = {"flavor": "m1.nano", "image": "cirros", "networks": [{"allocate_network": "none"}]}
         hints = {"scheduler_hints": {"group": ref("x")}}
@@ -194,9 +201,13 @@ class TestServerGroup:
         assert stack.status is Status.FAILED
         assert "No valid host was found." in stack.status_reason
 
-    @pytest.mark.parametrize("properties", [
-        {"policies": []}, {"policies": ["affinity"], "rules": {"max_server_per_host": 2}},
-    ])
+    @pytest.mark.parametrize(
+        "properties",
+        [
+            {"policies": []},
+            {"policies": ["affinity"], "rules": {"max_server_per_host": 2}},
+        ],
+    )
     def test_the_properties_have_to_fit_together(self, cloudy: Cloudy, properties: Any) -> None:
         assert cloudy.components.types.get("OS::Nova::ServerGroup").check_properties(properties) != []
 
@@ -226,6 +237,7 @@ def test_attributes_of_a_flavor(cloudy: Cloudy) -> None:
     assert cloudy.row(stack, "x").physical_id == "f1"
 
 
+@pytest.mark.slow
 def test_a_private_key_that_is_kept_lies_nowhere_in_clear(cloudy: Cloudy) -> None:
     """Nor do drawn strings and signal keys, in a stack without hidden parameters."""
     stack = cloudy.made({

@@ -8,10 +8,10 @@ import pytest
 from heatlite.core.json import JsonMap
 from heatlite.engine.state.requests import Timing
 from heatlite.plugin.registry import Registry
-from heatlite.resources import BUILTIN
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import MEMBER, ref, resource, template
-from tests.tables import table
+from tests.resource_types import ALL_TYPES
+from tests.tables import few, table
 from tests.types.conftest import Cloudy
 
 O = "OS::Octavia::"  # noqa: E741
@@ -50,6 +50,7 @@ def with_(name: str, /, **properties: object) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_a_tree_comes_up_and_goes(cloudy: Cloudy) -> None:
     before = cloudy.census()
     stack = cloudy.made(BASE | TREE)
@@ -76,8 +77,8 @@ UPDATES: list[tuple[str, JsonMap, dict[str, str]]] = [
 ]
 
 
-@pytest.mark.share(2)
-@pytest.mark.parametrize(("name", "new", "names"), UPDATES)
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "new", "names"), few(UPDATES))
 def test_each_property_that_may_change_is_changed_in_place(
     cloudy: Cloudy, name: str, new: JsonMap, names: dict[str, str]
 ) -> None:
@@ -95,23 +96,26 @@ def test_each_property_that_may_change_is_changed_in_place(
 
 
 def test_the_updates_tried_are_all_there_are() -> None:
-    types = Registry(BUILTIN)
+    types = Registry(ALL_TYPES)
     for name, definition in TREE.items():
         tried = {key for one, new, _ in UPDATES if one == name for key in new}
         assert tried == types.get(definition["type"]).schema.updatable
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "new"),
-    [
-        ("lb", {"vip_address": "10.0.9.9"}),
-        ("listener", {"protocol_port": 81}),
-        ("pool", {"protocol": "TCP"}),
-        ("member", {"address": "10.0.0.10"}),
-        ("monitor", {"type": "PING"}),
-        ("policy", {"listener": ref("other")}),
-        ("rule", {"l7policy": ref("other_policy")}),
-    ],
+    few(
+        [
+            ("lb", {"vip_address": "10.0.9.9"}),
+            ("listener", {"protocol_port": 81}),
+            ("pool", {"protocol": "TCP"}),
+            ("member", {"address": "10.0.0.10"}),
+            ("monitor", {"type": "PING"}),
+            ("policy", {"listener": ref("other")}),
+            ("rule", {"l7policy": ref("other_policy")}),
+        ]
+    ),
 )
 def test_what_may_not_change_makes_another(cloudy: Cloudy, name: str, new: JsonMap) -> None:
     more = {
@@ -127,7 +131,7 @@ def test_what_may_not_change_makes_another(cloudy: Cloudy, name: str, new: JsonM
     assert cloudy.row(stack, name).physical_id != old
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_parts_wait_for_one_another(troubled: Callable[..., Cloudy]) -> None:
     """Ten members of one pool at once: each waits for those before, none fails."""
     cloudy = troubled(build=5)
@@ -165,6 +169,7 @@ def test_a_load_balancer_at_work_is_waited_for(troubled: Callable[..., Cloudy]) 
     assert cloudy.census() == before
 
 
+@pytest.mark.slow
 def test_what_goes_to_error_fails_with_the_reason(troubled: Callable[..., Cloudy]) -> None:
     fault = {"verb": "load_balancer.create_listener", "goes": "ERROR", "message": "no amphora has answered"}
     cloudy = troubled(build=1, faults=[fault])
@@ -174,7 +179,7 @@ def test_what_goes_to_error_fails_with_the_reason(troubled: Callable[..., Cloudy
     assert cloudy.delete(stack).status == "COMPLETE"
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TREE)
 def test_what_was_made_unheard_is_found_again(troubled: Callable[..., Cloudy], name: str) -> None:
     verb = f"load_balancer.create_{NOUNS[name]}"
@@ -184,7 +189,8 @@ def test_what_was_made_unheard_is_found_again(troubled: Callable[..., Cloudy], n
     assert cloudy.delete(stack).status == "COMPLETE"
 
 
-@pytest.mark.parametrize("name", TREE)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", few(TREE))
 def test_what_is_gone_is_missed_and_deleted(cloudy: Cloudy, name: str) -> None:
     stack = cloudy.made(BASE | TREE)
     key, more = cloudy.row(stack, name).physical_id, {}
@@ -201,7 +207,7 @@ def test_what_is_gone_is_missed_and_deleted(cloudy: Cloudy, name: str) -> None:
     assert cloudy.delete(stack).status == "COMPLETE"
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_one_in_error_is_found_by_a_check(cloudy: Cloudy) -> None:
     stack = cloudy.made(BASE | TREE)
     cloudy.thing(stack, "lb")["provisioning_status"] = "ERROR"
@@ -251,5 +257,5 @@ def test_what_makes_no_sense_together(name: str, wrong: JsonMap, text: str) -> N
     definition = with_(name, **wrong)[name]
     given = {key: "x" if isinstance(value, dict) and "get_resource" in value else value
              for key, value in definition["properties"].items()}  # fmt: skip
-    (fault,) = Registry(BUILTIN).get(definition["type"]).check_properties(given)
+    (fault,) = Registry(ALL_TYPES).get(definition["type"]).check_properties(given)
     assert text in fault.text

@@ -3,14 +3,14 @@
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier, BrokenBarrierError
 
-from heatlite.api.components import Part
+from heatlite.api.components import LockedCachedProperty
 
 
 class Shared:
     def __init__(self) -> None:
         self.second = Barrier(2)
 
-    @Part
+    @LockedCachedProperty
     def slow(self) -> object:
         try:
             self.second.wait(0.5)  # a second thread that creates it, too, would pass

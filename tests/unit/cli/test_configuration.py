@@ -106,7 +106,7 @@ def test_the_settings_in_use(home: Path, monkeypatch: pytest.MonkeyPatch, capsys
 
 def test_variables_that_are_no_settings() -> None:
     known = {"HEATLITE_KEYSTONE_AUTH_URL": "", "HEATLITE_ENDPOINT": "", "HEATLITE_TEST_X": "", "PATH": ""}
-    assert unknown_variables({**known, "HEATLITE_ZZZZ": "", "HEATLITE_DATABSE": ""}) == {
+    assert unknown_variables(list, {**known, "HEATLITE_ZZZZ": "", "HEATLITE_DATABSE": ""}) == {
         "HEATLITE_DATABSE": "HEATLITE_DATABASE", "HEATLITE_ZZZZ": None,
     }  # fmt: skip
 

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from heatlite.cli.main import build_parser, with_features
 from heatlite.feature import installed
 from tests.tables import table
@@ -29,6 +31,7 @@ def test_a_client_loads_neither_engine_nor_api_nor_orm(tmp_path: Path) -> None:
     assert done.stdout == "[1, 1, 1, 1, 1] []\n", done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_an_engine_on_sqlite_loads_no_driver_of_a_server_and_no_runner_of_migrations(tmp_path: Path) -> None:
     unused = ("psycopg", "pymysql", "playhouse", "tomllib")
     drivers = f"[name for name in {unused!r} if name in sys.modules]"
@@ -46,6 +49,7 @@ def test_the_sections_name_the_commands_of_each_module(module: str) -> None:
     assert build_parser({"": {module: names}}).commands.keys() == set(names)
 
 
+@pytest.mark.slow
 @table(
     "program, module",
     [

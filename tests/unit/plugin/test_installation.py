@@ -24,24 +24,22 @@ def test_no_folder_and_an_empty_one(tmp_path: Path) -> None:
     ("written", "mapped"),
     [
         ("OS::Quantum::Net", "OS::Neutron::Net"),
-        ("OS::Metering::Alarm", "OS::Aodh::Alarm"),
-        ("OS::Ceilometer::Alarm", "OS::Aodh::Alarm"),
-        ("OS::Ceilometer::GnocchiResourcesAlarm", "OS::Aodh::GnocchiResourcesAlarm"),
+        ("Old::Value", "OS::Heat::Value"),
         ("OS::Quantum::NoSuch", "OS::Quantum::NoSuch"),
     ],
 )
 def test_old_names_are_mapped(tmp_path: Path, written: str, mapped: str) -> None:
-    types = Registry(BUILTIN, read_installation(tmp_path))
+    types = Registry(BUILTIN, read_installation(tmp_path, {"Old::Value": "OS::Heat::Value"}))
     assert TypeMapping(Environment(), types).target("r", written).name == mapped
     assert set(DEFAULT_REGISTRY.values()) - {"OS::Neutron*"} <= set(types.names())
 
 
 def test_old_names_can_be_taken_away(tmp_path: Path) -> None:
-    content = 'resource_registry: {"OS::Quantum*": null, "OS::Metering::Alarm": "OS::Heat::None"}'
+    content = 'resource_registry: {"OS::Quantum*": null, "Old::Value": "OS::Heat::None"}'
     (tmp_path / "a.yaml").write_text(content)
-    found = read_installation(tmp_path).resource_registry
+    found = read_installation(tmp_path, {"Old::Value": "OS::Heat::Value"}).resource_registry
     assert "OS::Quantum*" not in found
-    assert found["OS::Metering::Alarm"] == "OS::Heat::None"
+    assert found["Old::Value"] == "OS::Heat::None"
 
 
 def test_files_are_merged_by_name(tmp_path: Path) -> None:
@@ -97,11 +95,11 @@ def test_a_folder_that_cannot_be_looked_at_is_named(tmp_path: Path) -> None:
 
 def test_the_folder_is_a_setting(tmp_path: Path) -> None:
     own = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "XDG_DATA_HOME": str(tmp_path)}
-    assert load(environ=own).environment_dir == "/etc/heatlite/environment.d"
+    assert load(list, environ=own).environment_dir == "/etc/heatlite/environment.d"
     folder = tmp_path / "config" / "heatlite" / "environment.d"
     folder.mkdir(parents=True)
-    assert load(environ=own).environment_dir == str(folder)
-    assert load(environ={**own, "HEATLITE_ENVIRONMENT_DIR": "/x"}).environment_dir == "/x"
+    assert load(list, environ=own).environment_dir == str(folder)
+    assert load(list, environ={**own, "HEATLITE_ENVIRONMENT_DIR": "/x"}).environment_dir == "/x"
     (folder / "a.yaml").write_text("resource_registry: {My::A: OS::Heat::None}")
     types = installed_types(Settings(database="", environment_dir=str(folder)))
     assert types.installation.resource_registry["My::A"] == "OS::Heat::None"

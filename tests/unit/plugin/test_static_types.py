@@ -34,7 +34,7 @@ class Wrong(Schema):
 """
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_mypy_sees_the_properties(tmp_path: Path) -> None:
     (tmp_path / "thing.py").write_text(SOURCE)
     limit = sys.getrecursionlimit()

@@ -14,10 +14,10 @@ import pytest
 from pytest import MonkeyPatch
 
 from heatlite.api.request import REFUSAL
-from heatlite.core.bulkhead import check_may_wait
+from heatlite.core.runtime.bulkhead import check_may_wait
 from heatlite.serving import bridge, lines
 from heatlite.serving.bridge import Bridge, Environ, Message
-from heatlite.serving.guard import Connection
+from heatlite.serving.guard import ClientConnection
 from tests.tables import table
 
 SMALL = 1000
@@ -82,12 +82,12 @@ def echo(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes
     return [environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH", 0)))]
 
 
-def made(application: bridge.Application = echo, connection: Connection | None = None, **options: Any) -> Bridge:
-    return Bridge(application, 8, SMALL, {PEER: connection or Connection(0.0)}, **options)
+def made(application: bridge.Application = echo, connection: ClientConnection | None = None, **options: Any) -> Bridge:
+    return Bridge(application, 8, SMALL, {PEER: connection or ClientConnection(0.0)}, **options)
 
 
 def test_a_request_and_its_answer() -> None:
-    connection = Connection(0.0)
+    connection = ClientConnection(0.0)
     served = made(connection=connection)
     client = asyncio.run(Client(served, b"ab", b"", b"c", raw_path=b"/%C3%BC").run())
     assert (client.status, client.headers, client.body) == (200, {"x-path": "/ü"}, b"abc")
@@ -98,7 +98,7 @@ def test_a_request_and_its_answer() -> None:
 def test_a_connection_in_its_phases() -> None:
     """The guard reads them."""
     phases: list[tuple[int, bool]] = []
-    connection = Connection(0.0)
+    connection = ClientConnection(0.0)
 
     class Watching(Client):
         async def receive(self) -> Message:
@@ -119,7 +119,7 @@ def test_a_client_that_is_gone_gets_no_answer() -> None:
 
 
 def test_the_connection_of_a_client_that_is_ahead_closes_after_an_answer() -> None:
-    connection = Connection(0.0)
+    connection = ClientConnection(0.0)
     clients = [Client(made(connection=connection)) for _ in range(2)]
 
     async def run() -> None:
@@ -134,7 +134,7 @@ def test_the_connection_of_a_client_that_is_ahead_closes_after_an_answer() -> No
 
 
 def test_the_bytes_of_requests_are_counted() -> None:
-    connection = Connection(0.0)
+    connection = ClientConnection(0.0)
     head = b"POST /a?b=c HTTP/1.1\r\nhost: localhost\r\ncontent-length: 3\r\n\r\n"
     asyncio.run(Client(made(connection=connection), b"ab", b"c", query_string=b"b=c").run())
     assert connection.taken == len(head) + 3
@@ -293,7 +293,7 @@ def test_who_takes_no_answer_loses_the_connection(monkeypatch: MonkeyPatch) -> N
         start_response("200 OK", [])
         return [b"x" * bridge.PIECE * 3]
 
-    connection = Connection(math.inf)
+    connection = ClientConnection(math.inf)
     served = made(large, connection)
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(Client(served, takes=2).run())

@@ -13,18 +13,18 @@ from pathlib import Path
 import uvloop
 
 from heatlite.serving import guard
-from heatlite.serving.guard import Connection, Guard, Peer
+from heatlite.serving.guard import ClientConnection, Guard, Peer
 from tests.tables import table
 
 NOW = 100.0
 LATE, OLD, NEW = (("a", number) for number in range(3))
 BUSY, IN_BODY = ("b", 0), ("b", 1)
 CONNECTIONS = {
-    NEW: Connection(NOW + 9),
-    BUSY: Connection(math.inf, busy=1),
-    OLD: Connection(NOW + 1),
-    IN_BODY: Connection(0.0, busy=1, is_in_body=True),
-    LATE: Connection(NOW - 1),
+    NEW: ClientConnection(NOW + 9),
+    BUSY: ClientConnection(math.inf, busy=1),
+    OLD: ClientConnection(NOW + 1),
+    IN_BODY: ClientConnection(0.0, busy=1, is_in_body=True),
+    LATE: ClientConnection(NOW - 1),
 }
 END, ABORT = socket.SHUT_RD, socket.SHUT_RDWR
 LARGE = b"x" * 5_000_000

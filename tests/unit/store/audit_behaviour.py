@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from heatlite.core.bulkhead import waits
 from heatlite.core.errors import DatabaseUnavailable
-from heatlite.store import audit, late_writes
+from heatlite.core.runtime.bulkhead import waits
+from heatlite.store import audit
 from heatlite.store.audit import AuditQuery, AuditRecord, Outcome
 from heatlite.store.store import Store
+from heatlite.store.writes import late_writes
 from tests.waiting import eventually
 
 

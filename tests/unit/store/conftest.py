@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from heatlite.store.store import Store
-from tests.databases import sqlite
+from tests.databases import STORES, sqlite
 
 # The same tests run on SQLite here and on servers in tests/services.
 sys.path.insert(0, str(Path(__file__).parent))
 pytest.register_assert_rewrite(
-    "store_behaviour", "sealing_behaviour", "growth_behaviour", "healing_behaviour", "audit_behaviour",
+    "store_behaviour", "sealing_behaviour", "growth_behaviour", "audit_behaviour",
     "software_behaviour", "limit_behaviour",
 )
 
@@ -23,6 +23,6 @@ def url(tmp_path: Path) -> str:
 @pytest.fixture
 def store(url: str, tmp_path: Path) -> Iterator[Store]:
     sqlite(tmp_path, "heatlite.db")
-    store = Store.open(url)
+    store = Store.open(url, features=STORES)
     yield store
     store.close()

@@ -13,28 +13,21 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
-from store_behaviour import a_refusal, a_resource, a_stack, insert
 from webtest import TestApp
 
 from heatlite import wiring
 from heatlite.api.access.account_files import add_token
 from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, Settings
-from heatlite.core.context import Context
 from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded
-from heatlite.core.meter import Meter
 from heatlite.engine.operations.software_configs import Software
 from heatlite.engine.types.mailbox import StoredMailbox
-from heatlite.features.healing.api import intake as intake_routes
-from heatlite.features.healing.intake import intake
-from heatlite.features.healing.intake.intake import Intake
-from heatlite.features.healing.store.store import HealingStore
-from heatlite.features.healing.terms import ReportResult
 from heatlite.plugin.ports import SoftwareConfig
 from heatlite.store.secrets.cipher import new_key
 from heatlite.store.stacks import suppressed
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.store import Store
+from tests.unit.store.store_behaviour import a_refusal
 
 __all__: list[str] = ["api"]
 """Every test of this module, for `import *`."""
@@ -199,51 +192,6 @@ def test_access_keys_of_a_user(api: Server, monkeypatch: pytest.MonkeyPatch) -> 
         lambda project, _: api.request(project, "POST", "/access_keys"),
         lambda project: len(api.store.access_keys.of_project(project)),
     )
-
-
-@everywhere
-def test_intake_tokens_of_a_project(api: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake_routes, "MAX_TOKENS", MOST)
-    check(
-        api.store,
-        lambda project, _: api.request(project, "POST", "/health_tokens", {"name": "a"}),
-        api.store.of(HealingStore).tokens.count,
-    )
-
-
-@everywhere
-def test_sources_of_reports_of_a_project(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake, "MAX_SOURCES", MOST)
-    reports = Intake(store, Clock(), CLIENTS, Meter())
-
-    def configure(project: str, number: int) -> None:
-        reports.configure(project, f"source{number}", {"format": "alertmanager"})
-
-    check(store, configure, store.of(HealingStore).sources.count)
-
-
-@everywhere
-@pytest.mark.parametrize("limit", ["MAX_OPEN", "MAX_OPEN_EPISODES"])
-def test_open_incidents_and_episodes_of_a_project(store: Store, monkeypatch: pytest.MonkeyPatch, limit: str) -> None:
-    monkeypatch.setattr(intake, limit, MOST)
-    reports = Intake(store, Clock(), 2 * CLIENTS, Meter())  # half of the threads take reports
-    for project in (f"p{number}" for number in range(ROUNDS)):
-        insert(store, stack := a_stack(project=project))
-        with store.transaction():
-            store.resources.insert_many([
-                a_resource(f"r{number}", stack_id=stack.id, physical_id=f"object-{project}-{number}")
-                for number in range(CLIENTS)
-            ])
-
-    def report(project: str, number: int) -> bool:
-        labels = {"alertname": "Down", "instance_id": f"object-{project}-{number}"}
-        alert = {"status": "firing", "labels": labels, "startsAt": "2026-11-02T12:00:00Z", "fingerprint": str(number)}
-        taken = reports.take(Context(project), "alertmanager", {"version": "4", "alerts": [alert]})
-        (outcome,) = taken.outcomes
-        assert outcome.result in (ReportResult.ACCEPTED, ReportResult.OVERFLOW)
-        return outcome.result is ReportResult.ACCEPTED
-
-    check(store, report, store.of(HealingStore).incidents.count_open)
 
 
 @everywhere

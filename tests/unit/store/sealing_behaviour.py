@@ -19,20 +19,20 @@ from store_behaviour import (
     insert,
 )
 
-from heatlite.core.action_payloads import ActionData, ActionInputs, ActionOutputs, MemberChange
+from heatlite.core.actions.payloads import ActionData, ActionInputs, ActionOutputs, MemberChange
 from heatlite.core.errors import NotFound, NotSupported
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.masking import MASK
+from heatlite.core.redaction.masking import MASK
 from heatlite.core.status import ActionStatus, Control
 from heatlite.features.nodes.store.records import NodePlaybookRecord
 from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.admin.rotation import RotationResult
 from heatlite.store.errors import UnreadableSecret
-from heatlite.store.large_values import LARGE, LARGE_VALUE_GRACE
 from heatlite.store.records import AccountRecord, ActionRecord, StackRecord
 from heatlite.store.secrets.cipher import Cipher, new_key
 from heatlite.store.store import Store
-from tests.databases import claim_one, dump
+from heatlite.store.writes.large_values import LARGE, LARGE_VALUE_GRACE
+from tests.databases import STORES, claim_one, dump
 
 __all__: list[str] = []
 """Every test of this module, for `import *`."""
@@ -51,7 +51,7 @@ def everywhere(test: Callable[..., None]) -> Callable[..., None]:
 
 def keyed(url: str, *keys: str) -> Store:
     """The same database, as a process with these keys sees it."""
-    return Store.open(url, keys)
+    return Store.open(url, keys, features=STORES)
 
 
 def in_clear(store: Store, text: str = "sesame") -> list[str]:

@@ -12,18 +12,18 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import count
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from heatlite.core.action_payloads import ActionData, ActionInputs, ActionOutputs, MemberChange
+from heatlite.core.actions.payloads import ActionData, ActionInputs, ActionOutputs, MemberChange
+from heatlite.core.actions.repairs import RepairStep
 from heatlite.core.clock import Clock
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.config import Settings
 from heatlite.core.errors import ActionConflict, HTTPBadRequest, Invalid, NotFound, StackExists
 from heatlite.core.ids import new_id, random_id
 from heatlite.core.json import JsonMap
-from heatlite.core.repairs import RepairStep
 from heatlite.core.status import ActionStatus, Cause, Control, LockLevel, Needs, Result, Status, Verb
 from heatlite.engine.execution import retention
 from heatlite.engine.execution.leases import renew_leases
@@ -41,7 +41,7 @@ from heatlite.store.admin.consistency import RULES
 from heatlite.store.database.backend import Dialect
 from heatlite.store.database.database import Database
 from heatlite.store.errors import Duplicate, Fenced
-from heatlite.store.large_values import LARGE, LARGE_VALUE_GRACE
+from heatlite.store.feature_store import StackFilter
 from heatlite.store.listeners import NO_LISTENERS
 from heatlite.store.records import (
     ActionRecord,
@@ -66,9 +66,9 @@ from heatlite.store.stacks.sizes import DefinitionSize
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.stacks.webhooks import webhook_digest
 from heatlite.store.store import Store
+from heatlite.store.writes.large_values import LARGE, LARGE_VALUE_GRACE
 from tests.databases import claim_one
 from tests.processes import fresh
-from tests.thorough import SHARED_FIXTURE, examples
 
 __all__: list[str] = []
 """Every test of this module, for `import *`."""
@@ -461,6 +461,9 @@ def test_a_held_stack_is_kept_from_others_until_the_end(store: Store, other: boo
 # -- the list of stacks --------------------------------------------------------------------------
 
 
+EARLY = StackFilter("SELECT id FROM stack WHERE created_at < ?", project="project")
+
+
 def some_stacks(store: Store) -> None:
     insert(
         store,
@@ -512,6 +515,8 @@ def some_stacks(store: Store) -> None:
         (StackQuery(filters={"disable_rollback": ["False"]}), "c"),
         (StackQuery(filters={"stack_user_project_id": ["x"]}), ""),
         (StackQuery(filters={"no_such_filter": ["x"]}), "cba"),
+        (StackQuery(of_features=[(EARLY, 3.0)]), "ba"),
+        (StackQuery(of_features=[(StackFilter("SELECT id FROM stack WHERE status = 'FAILED'"), None)]), "b"),
         (StackQuery(tags=("red",)), "ba"),
         (StackQuery(tags=("red", "big")), "a"),
         (StackQuery(tags=("re",)), ""),
@@ -689,7 +694,7 @@ def test_what_is_about_to_refer_to_a_template_keeps_it(store: Store) -> None:
     assert store.inconsistencies(1e9, 0.0) == []
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @everywhere
 def test_templates_are_stored_and_deleted_at_the_same_time(store: Store) -> None:
     """Creates and deletes with few templates, during retention without a grace."""
@@ -847,7 +852,6 @@ def test_what_a_resource_was_born_with_is_never_saved_again(store: Store) -> Non
 
 @everywhere
 @given(text=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), number=st.floats(0, 1e11))
-@settings(max_examples=examples(40), deadline=None, suppress_health_check=SHARED_FIXTURE)
 def test_any_text_and_any_moment_survive(store: Store, text: str, number: float) -> None:
     resource = a_resource(status_reason=text, created_at=number, properties={text: [text, number]}, requires=(text,))
     event = an_event(status_reason=text, created_at=number, stack_id=resource.id)
@@ -2070,7 +2074,7 @@ def test_a_root_lists_the_refused_requests_of_its_tree(store: Store) -> None:
     assert len(store.suppressed.list("other")) == 1
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @everywhere
 def test_the_newest_thousand_refused_requests_of_a_tree_are_kept(store: Store) -> None:
     given = [a_refusal(stack_id=f"s{n % 3}", root_id="s0", target=f"r{n}", time=100.0 + n) for n in range(1003)]
@@ -2091,7 +2095,7 @@ def test_the_newest_thousand_refused_requests_of_a_tree_are_kept(store: Store) -
     assert store.suppressed.dropped("s0") is None
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @everywhere
 def test_the_refused_requests_of_a_tree_have_a_limit_in_bytes(store: Store) -> None:
     with store.transaction():
@@ -2300,6 +2304,26 @@ def test_rows_that_wait_are_found_in_many_stacks(store: Store) -> None:
     assert store.resources.with_token(["s1"]) == store.resources.with_token([]) == []
 
 
+@everywhere
+def test_rows_with_a_reason_are_found_in_a_tree(store: Store) -> None:
+    """Also under a lock."""
+    given: dict[str, dict[str, object]] = {
+        "well": {"token": {"poll": 1}},
+        "failed": {"status": Status.FAILED},
+        "locked": {"before_lock": PreviousState(Verb.UPDATE, Status.FAILED, "no space", 1.0)},
+        "well locked": {"before_lock": PreviousState(Verb.UPDATE, Status.COMPLETE, 'no "FAILED"', 1.0)},
+        "protected": {"protection": ProtectionRecord("mia", 1.0)},
+        "at a hook": {"token": {"hook": "pre-update"}},
+    }
+    rows = [a_resource(name, id=f"r{place}", **fields) for place, (name, fields) in enumerate(given.items())]
+    rows.append(a_resource("nested", id="r7", stack_id="s2", status=Status.FAILED))
+    insert(store, a_stack("n1", id="s1"), a_stack("n2", id="s2", parent_id="s1", root_id="s1", depth=1))
+    with store.transaction():
+        store.resources.insert_many([*rows, a_resource("other", id="r8", stack_id="s3", status=Status.FAILED)])
+    found = [row.name for row in store.resources.noteworthy("s1")]
+    assert found == ["failed", "locked", "protected", "at a hook", "nested"]
+
+
 # -- what must be true of all rows -----------------------------------------------------------------
 
 BREAKS = {
@@ -2415,7 +2439,7 @@ def something_of_everything(store: Store) -> None:
     put(store, an_action("s-ready", id="ready"))
     with store.transaction():
         store.queue.schedule(an_action("s-later", id="later", not_before=2000.0, interval=60.0))
-        store.queue.schedule(an_action("s-ended", id="run", verb=Verb.PLAYBOOK, pending=1))
+        store.queue.schedule(an_action("s-ended", id="run", verb=Verb.RUN, pending=1))
         store.of(NodeStore).node_actions.insert_many([a_node_action("work", run_id="run")])
         told = NodeTransitionRecord("work", 1.0, NodeActionState.PENDING_APPROVE, Origin.SERVER)
         store.of(NodeStore).node_actions.add_history([told])
@@ -2556,7 +2580,6 @@ def chosen(values: Sequence[str]) -> st.SearchStrategy[list[str]]:
 
 @everywhere
 @given(data=st.data())
-@settings(max_examples=examples(60), deadline=None, suppress_health_check=SHARED_FIXTURE)
 def test_the_pages_of_actions_are_what_matches_once_and_in_order(store: Store, data: st.DataObject) -> None:
     everything = listed_actions(store)
     filters = {
@@ -2645,6 +2668,9 @@ def test_what_actions_depend_on(store: Store) -> None:
     assert (found[second.id].depends_on, found[second.id].depended_by) == ((), (waiting.id,))
     assert (found[child.id].depends_on, found[child.id].depended_by) == ((), (first.id,))
     assert store.action_list.relations([]) == {}
+    assert store.dependencies.open_of([first.id, waiting.id]) == {waiting.id: sorted([first.id, second.id])}
+    assert [one.id for one in store.actions.open_of_root(waiting.root_id)] == [waiting.id]
+    assert store.actions.last_reasons([waiting.id]) == {waiting.id: ""}
 
 
 @everywhere

@@ -20,7 +20,7 @@ from store_behaviour import a_resource, a_stack, an_event, insert
 
 from heatlite.core.config import BadSetting
 from heatlite.core.errors import DatabaseUnavailable, DatabaseUnusable, Invalid
-from heatlite.core.extras import MissingLibrary
+from heatlite.core.runtime.extras import MissingLibrary
 from heatlite.store.database import engine_lock
 from heatlite.store.database.backend import BUSY_SECONDS
 from heatlite.store.database.database import Database
@@ -133,7 +133,7 @@ def _two_writers(url: str, waits: Event) -> None:
     store.close()
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_thread_waits_while_the_process_runs(store: Store, url: str) -> None:
     """Time in which the whole process stands still does not count."""
     waits = fresh().Event()
@@ -317,6 +317,7 @@ def test_a_child_neither_keeps_the_lock_nor_lets_it_go(store: Store) -> None:
     os.waitpid(child, 0)
 
 
+@pytest.mark.slow
 def test_a_thread_that_outlives_its_database_leaves_no_connection(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path / 'heat.db'}")
     with ThreadPoolExecutor(1) as pool:
@@ -328,6 +329,7 @@ def test_a_thread_that_outlives_its_database_leaves_no_connection(tmp_path: Path
             pool.submit(connection.execute, "SELECT 1").result()
 
 
+@pytest.mark.slow
 def test_the_garbage_collector_closes_connections(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
     """Python 3.13 warns of an open connection that it finds beside its database."""
     gc.collect()  # what other tests have left

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from heatlite.core.errors import HeatliteError, InvalidSchemaError, InvalidTemplateReference
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin.registry import Registry
-from heatlite.resources import BUILTIN
 from heatlite.template.checks.check import check
 from heatlite.template.dialects import find_dialect
 from heatlite.template.document import Definition, Template
@@ -17,9 +16,10 @@ from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN, resolve
 from heatlite.template.patterns import StepMeter
 from heatlite.template.source.loader import load
+from tests.resource_types import ALL_TYPES
 from tests.tables import table
 
-TYPES = Registry(BUILTIN)
+TYPES = Registry(ALL_TYPES)
 AWS = {"AWSTemplateFormatVersion": "2010-09-09"}
 HEAT = {"HeatTemplateFormatVersion": "2012-12-12"}
 PSEUDO = {"OS::stack_id": "an-id", "OS::stack_name": "name", "OS::project_id": "project"}

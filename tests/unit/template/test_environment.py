@@ -6,7 +6,8 @@ import pytest
 
 from heatlite.core.errors import HTTPBadRequest, InvalidBreakPointHook, StackValidationFailed
 from heatlite.core.json import Json, JsonMap
-from heatlite.template.environment import SECTIONS, Environment, Target, TypeMapping, merge
+from heatlite.template.environment import SECTIONS, Environment, Target, TypeMapping
+from heatlite.template.parameters.merging import merge
 from heatlite.template.parameters.parameters import ParameterSchema
 from heatlite.template.patterns import StepMeter
 from heatlite.template.source.loader import Source, load_mapping

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from heatlite.core.errors import Problem
 from heatlite.core.json import JsonMap
 from heatlite.plugin.registry import Registry
-from heatlite.resources import BUILTIN
 from heatlite.template.checks.check import check, examine
 from heatlite.template.document import Template
 from heatlite.template.environment import Environment
 from heatlite.template.source.loader import Source, load, load_template
+from tests.resource_types import ALL_TYPES
 from tests.tables import table
 
-TYPES = Registry(BUILTIN)
+TYPES = Registry(ALL_TYPES)
 CHILD = """
 parameters:
   length: {type: number}

@@ -20,10 +20,10 @@ from heatlite.core.errors import HeatliteError
 from heatlite.core.json import Json
 from heatlite.features.healing.rules.policy import check_policy, read_policy
 from heatlite.plugin.registry import Registry
-from heatlite.resources import BUILTIN
 from heatlite.template.document import Template
 from heatlite.template.environment import Environment
 from heatlite.template.source.loader import load_mapping
+from tests.resource_types import ALL_TYPES
 
 MAX_SECONDS: Final = 5
 """Of the processor, for one request."""
@@ -88,7 +88,7 @@ def hot(parameters: Json, outputs: Json = None) -> None:
 
 
 def resource_types(text: str, _value: str) -> None:
-    Registry(BUILTIN).listing(name=text)
+    Registry(ALL_TYPES).listing(name=text)
 
 
 def yaql(expression: str) -> Attempt:
@@ -160,7 +160,7 @@ def attempts() -> Iterator[tuple[str, Callable[[], object]]]:
     yield from whole_templates()
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_no_pattern_of_a_request_takes_much_time_or_memory() -> None:
     command = [sys.executable, "-m", __name__]
     done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[3])
@@ -176,7 +176,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (120, 120))
     warm_up = "yaql =~"
     PLACES[warm_up]("a", "a")
-    Registry(BUILTIN).listing()
+    Registry(ALL_TYPES).listing()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     slow, tried = {}, 0
     for name, attempt in attempts():

@@ -141,6 +141,7 @@ def test_letters_beyond_ascii_are_no_words() -> None:
     assert pattern(r"[[:alpha:]]\W").matches("aé")
 
 
+@pytest.mark.slow
 def test_the_patterns_of_a_template_share_their_steps() -> None:
     charge = StepMeter().charge
     large = Pattern("(?:a?){1000}b", charge)

@@ -9,14 +9,15 @@ from heatlite.core.errors import HTTPBadRequest, Problem
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin import Resource, Schema, prop
 from heatlite.plugin.registry import Registry
-from heatlite.resources import BUILTIN
 from heatlite.template.checks.check import check, examine
 from heatlite.template.document import Template
-from heatlite.template.environment import Environment, Target, TypeMapping, merge, merged_registry
+from heatlite.template.environment import Environment, Target, TypeMapping, merged_registry
 from heatlite.template.expression import UNKNOWN
+from heatlite.template.parameters.merging import merge
 from heatlite.template.provider import Provider
 from heatlite.template.source.loader import Source, load
 from heatlite.template.types import Installation
+from tests.resource_types import ALL_TYPES
 from tests.tables import table
 
 
@@ -39,7 +40,7 @@ class Server(Resource[ServerProps], type="Test::Server"):
 
 
 def types(installation: Installation | None = None) -> Registry:
-    registry = Registry(BUILTIN, installation)
+    registry = Registry(ALL_TYPES, installation)
     registry.register(Server)
     return registry
 
@@ -247,7 +248,7 @@ def test_five_levels_are_allowed() -> None:
     assert text.endswith("Recursion depth exceeds 5.")
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_many_templates_within_each_other_take_no_time() -> None:
     def level(i: int) -> str:
         name = "{list_join: ['', [{get_param: n}, '%s']]}"

@@ -9,7 +9,7 @@ from typing import Final
 from falcon import Response
 
 from heatlite.core.json import JsonMap, as_maps
-from heatlite.core.texts import spreadsheet_cell
+from heatlite.core.redaction.texts import spreadsheet_cell
 from heatlite.features.dashboard.client import Api, href, text
 from heatlite.features.dashboard.site import Request, Site, command
 

@@ -1,24 +1,23 @@
 """One stack: its resources, events and outputs, and the forms that act on it."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 from urllib.parse import quote
 
 import falcon
 from falcon import Response
 
-from heatlite.core.errors import HeatliteError
-from heatlite.core.json import Json, JsonMap, as_map, as_maps, parse
+from heatlite.core.json import Json, JsonMap, as_map, as_maps
 from heatlite.features.dashboard.client import Api, ApiError, href, quoted, text
+from heatlite.features.dashboard.frames import Fields, StackAct, stack_action
 from heatlite.features.dashboard.pages.tree import Node, graph, rows, shortened, stack_path, tree_of
 from heatlite.features.dashboard.site import Request, Site, command, go, home, refused, stack_home
-from heatlite.template.source.loader import load
 
 NEWEST = 50
 """Events that the page of a stack shows."""
 
 
-class StackPage:
+class ResourcesPage:
     """A stack with its resources, its newest events and its outputs."""
 
     def __init__(self, site: Site) -> None:
@@ -32,6 +31,8 @@ class StackPage:
         toggled = frozenset(req.get_param_as_list("toggle") or ())
         every, is_whole = [*rows(nodes, toggled)], req.get_param_as_bool("all", default=False)
         shown = every if is_whole else shortened(every)
+        sections = [section for one in self._site.added for section in one.of_stack]
+        added = {key: value for one in sections for key, value in one.values(req, api, stack).items()}
         self._site.show(
             req,
             resp,
@@ -43,6 +44,7 @@ class StackPage:
             stack=stack,
             here=stack_home(req, project, name, stack_id),
             lock=as_map(api.get(f"{path}/lock").get("lock")) if stack.get("locked") else {},
+            why={} if stack.get("stack_status") == "DELETE_COMPLETE" else api.get(f"{path}/why"),
             rows=shown,
             left_out=len(every) - len(shown),
             is_whole=is_whole,
@@ -50,7 +52,12 @@ class StackPage:
             graph=graph(nodes, toggled),
             count=sum(1 for node in nodes for _ in node.walk()),
             events=events(api, path, nodes),
-            commands=[command(project, one, name) for one in ("show", "resources", "events")],
+            commands=[
+                *(command(project, one, name) for one in ("show", "resources", "events")),
+                *(line for one in sections for line in one.commands(api, stack)),
+            ],
+            sections=sections,
+            **added,
         )
 
 
@@ -119,13 +126,6 @@ def find(api: Api, stack: str, key: str) -> tuple[Node, str]:
 
 # -- forms -----------------------------------------------------------------------------------------------
 
-Fields: TypeAlias = Mapping[str, str]
-Act: TypeAlias = Callable[[Api, str, Fields], object]
-
-
-def _action(name: str, value: Callable[[Fields], Json] = lambda _fields: None) -> Act:
-    return lambda api, stack, fields: api.send("POST", f"{stack}/actions", {name: value(fields)})
-
 
 def _lock(fields: Fields) -> Json:
     given = {"level": fields.get("level", "all")} | {name: fields.get(name) for name in ("reason", "expires_at")}
@@ -141,38 +141,11 @@ def _mark(api: Api, stack: str, fields: Fields) -> None:
     api.send("PATCH", f"{at}/resources/{quoted(node.name)}", body)
 
 
-def _heal(fields: Fields) -> Json:
-    given: JsonMap = {"resources": [fields["resource"]]} if fields.get("resource") else {}
-    ignored = [name.removeprefix("ignore:") for name in sorted(fields) if name.startswith("ignore:")]
-    if ignored:
-        given["ignore"] = ignored
-    return given | ({"plan_digest": fields["digest"]} if fields.get("digest") else {})
-
-
-def _policy(api: Api, stack: str, fields: Fields) -> None:
-    from heatlite.features.healing.terms import policy_of_yaml
-
-    try:
-        document = policy_of_yaml(load(fields.get("policy", ""), "policy", "Healing policy").data)
-    except HeatliteError as error:
-        raise ApiError(400, {"title": error.message}) from None
-    api.send("PUT", f"{stack}/healing", document)
-
-
-def _snapshot(method: str, end: str = "") -> Act:
+def _snapshot(method: str, end: str = "") -> StackAct:
     return lambda api, stack, fields: api.send(method, f"{stack}/snapshots/{quoted(fields.get('snapshot', ''))}{end}")
 
 
-def _node_action(api: Api, stack: str, fields: Fields) -> None:
-    try:
-        args = parse(fields.get("args") or "{}")
-    except ValueError as error:
-        raise ApiError(400, {"title": f"The arguments are not JSON: {error}."}) from None
-    body = {"node": fields.get("node", ""), "kind": fields.get("kind", ""), "args": args}
-    api.send("POST", f"{stack}/node_actions", body)
-
-
-def _suppressed(method: str, end: str) -> Act:
+def _suppressed(method: str, end: str) -> StackAct:
     return lambda api, stack, fields: api.send(method, f"{stack}/lock/suppressed/{quoted(fields.get('id', ''))}{end}")
 
 
@@ -185,41 +158,26 @@ def _unprotect(fields: Fields) -> Json:
     return {"resource": fields["resource"]} if fields.get("resource") else None
 
 
-DEEDS: Mapping[str, Act] = {
-    "lock": _action("lock", _lock),
-    "unlock": _action("unlock"),
+DEEDS: Mapping[str, StackAct] = {
+    "lock": stack_action("lock", _lock),
+    "unlock": stack_action("unlock"),
     "mark": _mark,
-    "heal": _action("heal", _heal),
-    "protect": _action("protect", _protect),
-    "unprotect": _action("unprotect", _unprotect),
-    "check": _action("check"),
-    "suspend": _action("suspend"),
-    "resume": _action("resume"),
-    "retry": _action("retry"),
-    "cancel_update": _action("cancel_update"),
-    "cancel_without_rollback": _action("cancel_without_rollback"),
-    "policy": _policy,
-    "policy_off": lambda api, stack, _fields: api.send("DELETE", f"{stack}/healing"),
+    "protect": stack_action("protect", _protect),
+    "unprotect": stack_action("unprotect", _unprotect),
+    "check": stack_action("check"),
+    "suspend": stack_action("suspend"),
+    "resume": stack_action("resume"),
+    "retry": stack_action("retry"),
+    "cancel_update": stack_action("cancel_update"),
+    "cancel_without_rollback": stack_action("cancel_without_rollback"),
     "snapshot": lambda api, stack, fields: api.send("POST", f"{stack}/snapshots", {"name": fields.get("name") or None}),
     "restore": _snapshot("POST", "/restore"),
     "delete_snapshot": _snapshot("DELETE"),
     "replay": _suppressed("POST", "/replay"),
     "drop": _suppressed("DELETE", ""),
-    "orchestrate": lambda api, stack, _fields: api.send("POST", f"{stack}/orchestrate"),
-    "node_action": _node_action,
-    "run": lambda api, stack, fields: api.send(
-        "POST", f"{stack}/node_playbook_runs", {"playbook": fields.get("playbook", "")}
-    ),
-    "acknowledge": lambda api, stack, fields: api.send(
-        "POST", f"{stack}/healing/acknowledge", {"scope": fields.get("scope", "")}
-    ),
     "delete": lambda api, stack, _fields: api.send("DELETE", stack),
 }
 """Forms by the last part of their address."""
-
-
-AFTER: Mapping[str, str] = {"heal": "/progress"}
-"""Forms → page that they lead to, if it is not their own."""
 
 
 class StackView(Protocol):
@@ -236,6 +194,8 @@ class Deed:
         """`pages` are those with forms, by their path below the stack."""
         self._site = site
         self._pages = pages
+        self._forms = {**DEEDS, **{name: act for one in site.added for name, act in one.stack_forms.items()}}
+        self._after = {form: path for one in site.added for form, path in one.after_stack_forms.items()}
 
     def show_again(
         self, req: Request, resp: Response, error: str, project: str, name: str, stack_id: str, deed: str
@@ -256,14 +216,14 @@ class Deed:
 
     def on_post(self, req: Request, resp: Response, project: str, name: str, stack_id: str, deed: str) -> None:
         """Act, and return to the page that has the form."""
-        if deed not in DEEDS:
+        if deed not in self._forms:
             raise falcon.HTTPNotFound
         if deed == "delete" and req.fields.get("confirm") != name:
             resp.status = falcon.HTTP_400
             self.show_again(req, resp, "Type the name of the stack to delete it.", project, name, stack_id, deed)
             return
         try:
-            DEEDS[deed](self._site.api(req, project), f"/stacks/{name}/{stack_id}", req.fields)
+            self._forms[deed](self._site.api(req, project), f"/stacks/{name}/{stack_id}", req.fields)
         except ApiError as error:
             if error.status not in (400, 403, 404, 409):
                 raise
@@ -272,4 +232,4 @@ class Deed:
         if deed == "delete":
             go(resp, home(req, project), did=deed)
             return
-        go(resp, stack_home(req, project, name, stack_id) + AFTER.get(deed, self._back(req)), did=deed)
+        go(resp, stack_home(req, project, name, stack_id) + self._after.get(deed, self._back(req)), did=deed)

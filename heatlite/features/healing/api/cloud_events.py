@@ -3,8 +3,8 @@
 CloudEvents 1.0 (cloudevents.io) in structured, batched and binary mode.
 """
 
-from heatlite.api import bodies
 from heatlite.api.request import Request
+from heatlite.api.wire import bodies
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import Json
 

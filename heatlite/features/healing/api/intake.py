@@ -8,12 +8,13 @@ from typing import Annotated
 from falcon import Response
 from msgspec import Meta
 
-from heatlite.api import bodies
 from heatlite.api.request import Request
+from heatlite.api.wire import bodies
 from heatlite.core.clock import Clock, to_text
 from heatlite.core.errors import EntityNotFound, HTTPBadRequest, RequestLimitExceeded
 from heatlite.core.ids import new_id
 from heatlite.core.json import AnyMap, JsonMap, whole_numbers
+from heatlite.core.wire.base import Body, Time
 from heatlite.features.healing.api.cloud_events import reports_of
 from heatlite.features.healing.api.views import taken
 from heatlite.features.healing.intake.formats import time_of
@@ -29,14 +30,14 @@ MAX_TOKENS = 100
 SOURCE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
-class NewToken(bodies.Body, frozen=True):
+class NewToken(Body, frozen=True):
     """A new intake token."""
 
     name: Annotated[str, Meta(min_length=1, max_length=255)]
     """Name of the token, for people."""
     source: Annotated[str, Meta(max_length=64)] | None = None
     """The only source that it opens; default: all sources of the project."""
-    expires_at: bodies.Time | None = None
+    expires_at: Time | None = None
     """Time from which it is refused: ISO 8601, in the future; default: never."""
 
 

@@ -4,10 +4,12 @@ from http import HTTPStatus
 
 from falcon import Response
 
-from heatlite.api import bodies, query, views
+from heatlite.api import query
 from heatlite.api.handlers.common import StackFinder, next_page, page, page_size
 from heatlite.api.request import Request
+from heatlite.api.wire import bodies, views
 from heatlite.core.json import AnyMap, as_map, whole_numbers
+from heatlite.core.wire.base import Body, ShortText
 from heatlite.features.healing.api import views as healing_views
 from heatlite.features.healing.operations import HealingOperations
 from heatlite.features.healing.store.incidents import IncidentQuery
@@ -19,21 +21,21 @@ KEYS = ("state", "source", "stack_id", "path", "closed_as", "limit", "marker")
 MAX_PAGE = 200
 
 
-class Scope(bodies.Body, frozen=True):
+class Scope(Body, frozen=True):
     """A suspended scope."""
 
     scope: str
     """Path of a group, or ``type:TYPE``."""
 
 
-class Reason(bodies.Body, frozen=True):
+class Reason(Body, frozen=True):
     """The closure of an incident."""
 
-    reason: bodies.ShortText = ""
+    reason: ShortText = ""
     """Text for the history, at most 255 characters."""
 
 
-class ApprovedPlan(bodies.Body, frozen=True):
+class ApprovedPlan(Body, frozen=True):
     """The plan of an incident."""
 
     plan_digest: str

@@ -18,7 +18,7 @@ def add(routes: Routes, components: Components, trail: AuditTrail) -> None:
     trail.leave_out(REPORT)  # one comes every few seconds; incidents tell what became of them
     routes.actions["heal"] = StackAction(
         lambda caller, stack, value: made.by_hand.heal(caller, stack, bodies.heal(value), {"heal": value}),
-        lambda stack, value: made.by_hand.plan(stack, bodies.heal(value)),
+        lambda _, stack, value: made.by_hand.plan(stack, bodies.heal(value)),
     )
 
     policies = HealingPolicies(finder, made.operations)

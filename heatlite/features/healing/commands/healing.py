@@ -24,8 +24,8 @@ from heatlite.cli.files import load_file
 from heatlite.cli.output import plans, render
 from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, connect
+from heatlite.core.actions.repairs import RepairStep
 from heatlite.core.json import JsonMap
-from heatlite.core.repairs import RepairStep
 from heatlite.features.healing.terms import policy_of_yaml
 
 SCOPE_COLUMNS = ("scope", "members", "unhealthy", "allowed", "breaker", "state", "failures", "next_window")
@@ -195,13 +195,13 @@ def draw_proposal(client: Client, incident: Object) -> None:
     digest, root = text(incident["plan_digest"]), text(incident["root_stack_id"])
     found, _ = pages(client, "/incidents", "incidents", {"state": "PROPOSED"})
     paths = {text(one["path"]) for one in found if (one["plan_digest"], one["root_stack_id"]) == (digest, root)}
-    path = f"{client.find(root).path}/preview"
+    stack = client.find(root)
     # Without a step the server takes the first possible one of the ladder. After a failed repair it is a later one.
     for step in (None, *RepairStep):
         asked: JsonMap = {"resources": sorted(paths | {text(incident["path"])})}
         if step is not None:
             asked["step"] = step.value
-        plan = an_object(client.request("PATCH", path, {"heal": asked}, {"plan": "True"}), "plan")
+        plan = client.plan(stack, "heal", asked)
         if plan["digest"] == digest:
             plans.draw(objects(plan, "resources"))
             return
@@ -229,8 +229,7 @@ def heal(arguments: argparse.Namespace, host: Host) -> int:
         asked["step"] = arguments.step
     with connect(arguments, host) as session:
         client, stack = session.client, session.client.find(arguments.stack)
-        answer = client.request("PATCH", f"{stack.path}/preview", {"heal": asked}, {"plan": "True"})
-        plan = an_object(answer, "plan")
+        plan = client.plan(stack, "heal", asked)
         if arguments.format == "text":
             plans.draw(objects(plan, "resources"))
         agree(arguments, "Do it?")

@@ -122,7 +122,7 @@ def _report(
     summary = f"{name}: {reason}" if name and reason != name else reason or name or ""
     return Report(
         key, word, starts_at, found["physical_id"], found["stack"], found["resource"], _clean(summary)[:MAX_SUMMARY],
-        is_ignored,
+        is_ignored, given,
     )  # fmt: skip
 
 
@@ -182,7 +182,7 @@ def _own(document: SourceDocument, report: JsonMap) -> Report:
     summary = _clean(report.get("reason", ""))[:MAX_SUMMARY] or read.summary
     return Report(
         read.key, read.word, read.starts_at, own.get("physical_id", read.physical_id), own.get("stack", read.stack),
-        own.get("resource", read.resource), summary, read.is_ignored,
+        own.get("resource", read.resource), summary, read.is_ignored, given,
     )  # fmt: skip
 
 

@@ -11,13 +11,13 @@ from functools import cached_property
 from msgspec import Struct
 from msgspec.structs import replace
 
-from heatlite.core.bulkhead import Bulkhead
 from heatlite.core.clock import Clock, to_text
 from heatlite.core.context import Context
-from heatlite.core.errors import EntityNotFound, RequestLimitExceeded, Unavailable
+from heatlite.core.errors import EntityNotFound, HTTPBadRequest, RequestLimitExceeded, Unavailable
 from heatlite.core.ids import random_id
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.meter import Meter
+from heatlite.core.runtime.bulkhead import Bulkhead
+from heatlite.core.runtime.meter import Meter
 from heatlite.core.status import Verb
 from heatlite.core.validation import convert
 from heatlite.engine.state.conflict_rules import Operation
@@ -26,7 +26,7 @@ from heatlite.features.healing.intake.source_document import SourceDocument, def
 from heatlite.features.healing.intake.targets import Targets
 from heatlite.features.healing.loop.tree import Place
 from heatlite.features.healing.metrics import REPORTS
-from heatlite.features.healing.reports import Outcome, Report
+from heatlite.features.healing.reports import OWN_SOURCES, Delivered, Outcome, Report, SeenReport, Watcher
 from heatlite.features.healing.store.records import HealthSourceRecord, IncidentRecord, ObservationRecord
 from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import IncidentState, ReportResult, Word
@@ -76,6 +76,8 @@ class Intake:
         self._rows = store.of(HealingStore)
         self._clock = clock
         self._meter = meter
+        self.watchers: list[Watcher] = []
+        """Parts of features that follow the reports."""
         self.turns = Bulkhead(max(1, threads // 2), threads // 4, BUSY_SECONDS, _busy)
 
     def document(self, project: str, source: str) -> tuple[HealthSourceRecord, SourceDocument]:
@@ -101,6 +103,8 @@ class Intake:
         None: return it to its defaults, or remove it.
         """
         if document is not None:
+            if source in OWN_SOURCES:
+                raise HTTPBadRequest(f"The engine reports as {source} itself. Choose another name.")
             convert(document, SourceDocument)
         sources = self._rows.sources
         with self._store.transaction():
@@ -118,7 +122,8 @@ class Intake:
 
         Its window counts from now on, and incidents need new evidence.
         """
-        self.document(project, source)
+        if source not in OWN_SOURCES:
+            self.document(project, source)
         now = self._clock.now()
         with self._store.transaction():
             self._rows.sources.acknowledge(project, source, now)
@@ -143,6 +148,8 @@ class Intake:
             begun = replace(delivery, reports=tuple(_begun(one, now) for one in delivery.reports))
             taking = _Taking(self._store, project, record.name, document, now, begun)
             taking.run()
+            for watcher in self.watchers:
+                watcher.reported(taking.delivered())
             outcomes = tuple(taking.outcomes)
             told = [_kept(one, now) for one in outcomes if one.result is not ReportResult.REPEATED]
             self._rows.sources.reported(project, record.name, now, told[-MAX_KEPT:], MAX_KEPT)
@@ -192,6 +199,22 @@ class _Taking:
         if self.delivery.lists_all is not None:
             self._end_unlisted(self.delivery.lists_all)
         self._write()
+
+    def delivered(self) -> Delivered:
+        """Return the reports as others follow them."""
+        reports = [one for one in self.delivery.reports if isinstance(one, Report)]
+        seen = [
+            SeenReport(one.key, one.word, one.summary, one.given, self._root(one), one.is_ignored, one.is_prefix)
+            for one in reports
+        ]
+        return Delivered(self.project, self.source, self.now, self.document.ttl, seen, self.delivery.lists_all)
+
+    def _root(self, report: Report) -> str | None:
+        """Return the root of the tree that has the target of a firing report."""
+        if report.word is not Word.FIRING or report.is_prefix:
+            return None
+        place = self._targets.find(report, self.document.marks_member).place
+        return None if place is None else place.stacks[0].id
 
     def _prefixes(self, reports: Sequence[Report]) -> set[str]:
         """Return the begins of keys that the request is about."""

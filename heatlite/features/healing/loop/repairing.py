@@ -3,28 +3,33 @@
 The update of the root carries all of them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from heatlite.core.actions.repairs import RepairStep, Selection
 from heatlite.core.context import Context
 from heatlite.core.errors import (
     ActionConflict,
     ActionInProgress,
     Forbidden,
     HeatliteError,
+    InsufficientRoom,
     PlanChanged,
     RepairSpreads,
     ResourceIsLocked,
     StackLocked,
 )
 from heatlite.core.ids import random_id
-from heatlite.core.repairs import RepairStep, Selection
 from heatlite.core.status import Status, Verb
 from heatlite.engine.operations.repairs import RepairPlan, Repairs
+from heatlite.engine.state.requests import ShownPlan
 from heatlite.features.healing.errors import HealingHeld
+from heatlite.features.healing.loop.examining import Examined, claims_of
+from heatlite.features.healing.loop.reverting import held_by_plan, judged
 from heatlite.features.healing.loop.scene import Scene
+from heatlite.features.healing.reports import DRIFT
 from heatlite.features.healing.rules.brakes import Held, repair_brakes
 from heatlite.features.healing.rules.incident import (
     OF_PLAN,
@@ -36,11 +41,12 @@ from heatlite.features.healing.rules.incident import (
     move,
     pending,
     proposed,
+    waits_in,
 )
 from heatlite.features.healing.rules.policy import PolicySettings
 from heatlite.features.healing.store.records import IncidentRecord, RepairRecord
 from heatlite.features.healing.store.store import HealingStore
-from heatlite.features.healing.terms import IGNORABLE, Brake, IncidentState, Mode
+from heatlite.features.healing.terms import IGNORABLE, REVERT, Brake, IncidentState, Mode
 from heatlite.store.records import ActionRecord
 from heatlite.store.store import Store
 
@@ -55,6 +61,7 @@ HOLDS: tuple[tuple[type[HeatliteError], Brake], ...] = (
     (ActionConflict, Brake.BUSY),
     (ResourceIsLocked, Brake.BUSY),
     (ActionInProgress, Brake.BUSY),
+    (InsufficientRoom, Brake.QUOTA),
     (RepairSpreads, Brake.SPREADS),
     (Forbidden, Brake.NO_CREDENTIAL),
 )
@@ -65,8 +72,8 @@ class Chosen(Struct, frozen=True):
     """A member that is to be repaired."""
 
     incidents: tuple[IncidentRecord, ...]
-    steps: dict[str, RepairStep]
-    """By path."""
+    steps: Mapping[str, RepairStep | None]
+    """By path. None: what differs is put back."""
     position: int
     told: str = ""
     """The step, and those that the type cannot do, for the history."""
@@ -96,22 +103,23 @@ class Repairing:
     def __init__(self, store: Store, repairs: Repairs) -> None:
         self._store = store
         self._rows = store.of(HealingStore)
-        self._repairs = repairs
+        self.repairs = repairs
 
     def any_time(self, scene: Scene, incident: IncidentRecord) -> bool:
         """Return True if the next step of an incident needs no window."""
-        return scene.tree.policy.at(incident.path).step_at(incident.step).any_time
+        return incident.source != DRIFT and scene.tree.policy.at(incident.path).step_at(incident.step).any_time
 
-    def begin(self, scene: Scene, wanting: Sequence[str]) -> None:
+    def begin(self, scene: Scene, wanting: Sequence[str], known: Examined) -> None:
         """Begin the repairs of incidents in one update, up to each scope's limit.
 
-        Call within the transaction that read the scene. Asks all brakes again. Raises what refuses the update.
+        Call within the transaction that read the scene, by `examined`. Asks all brakes again. Raises what refuses the
+        update.
         """
         chosen: list[Chosen] = []
         taken: dict[str, int] = {}
         members = dict.fromkeys(one.member for one in scene.tree.incidents if one.id in wanting)
         for member in members:
-            free = [one for one in scene.tree.incidents if one.member == member and self._is_free(scene, one)]
+            free = [one for one in self._free(scene, member) if one.source != DRIFT]
             for alike in _by_settings(scene, free):
                 scope = alike[0].scope
                 if taken.get(scope, 0) >= self._room(scene, scope):
@@ -127,13 +135,63 @@ class Repairing:
                     taken[scope] = taken.get(scope, 0) + 1
                     break  # the others of the member wait for its end
         if chosen:
-            self._enqueue(scene, chosen)
+            self._enqueue(scene, chosen, known)
+        else:
+            self._revert(scene, members, known)
+
+    def _free(self, scene: Scene, member: str) -> list[IncidentRecord]:
+        return [one for one in scene.tree.incidents if one.member == member and self._is_free(scene, one)]
+
+    def _revert(self, scene: Scene, members: Iterable[str], known: Examined) -> None:
+        """Begin the reverts of members in one update, up to each scope's limit.
+
+        Faults come first: a member with one waits for its repair.
+        """
+        taken: dict[str, int] = {}
+        wanted: list[Sequence[IncidentRecord]] = []
+        for member in members:
+            drifted = [one for one in self._free(scene, member) if one.source == DRIFT]
+            for alike in _by_settings(scene, drifted)[:1]:
+                scope = alike[0].scope
+                if taken.get(scope, 0) >= self._room(scene, scope):
+                    self._hold(alike, [Held(Brake.PARALLEL)], scene.now)
+                    continue
+                taken[scope] = taken.get(scope, 0) + 1
+                wanted.append(alike)
+        paths = [one.path for alike in wanted for one in alike]
+        chosen = [one for alike in wanted if (one := self._chosen_revert(scene, alike, paths, known)) is not None]
+        if chosen and known.observed is not None:
+            action = known.observed.revert(_healer(scene), selection_of(chosen))
+            self.record(scene, chosen, action, "repair begun")
+
+    def _chosen_revert(
+        self, scene: Scene, incidents: Sequence[IncidentRecord], paths: Sequence[str], known: Examined
+    ) -> Chosen | None:
+        """Return the revert of a member.
+
+        None if its plan showed a brake or waits, which is written then.
+        """
+        found = judged(scene, known, paths, incidents)
+        if found.plan is None or found.held is not None:
+            for one in incidents:
+                self._rows.incidents.move(held_by_plan(one, found.held or Brake.RESTRICTED, scene.now))
+            return None
+        if any(one.reason in OF_PLAN for one in incidents):
+            self._release(incidents, scene.now)
+            return None
+        place = scene.place(incidents[0])
+        assert place is not None
+        held = repair_brakes(scene.facts(incidents[0], place))
+        if held:
+            self._propose(incidents, found.plan.shown.digest, held, scene.now)
+            return None
+        return _revert_of(incidents)
 
     def _ask(self, scene: Scene, incident: IncidentRecord) -> None:
         """Begin the check of a resource before its repair."""
         place = scene.place(incident)
         assert place is not None
-        action = self._repairs.check(_healer(scene), place.stacks[-1], place.row.name)
+        action = self.repairs.check(_healer(scene), place.stacks[-1], place.row.name)
         self._rows.incidents.move(replace(incident, action_id=action.id, due=scene.now + REPAIR_LOOK))
 
     def _room(self, scene: Scene, scope: str) -> int:
@@ -146,7 +204,7 @@ class Repairing:
     def _is_free(self, scene: Scene, incident: IncidentRecord) -> bool:
         """Return True if nothing but an approval holds the repair of an incident."""
         place = scene.place(incident)
-        if place is None or incident.state not in (IncidentState.MARKED, IncidentState.PROPOSED):
+        if place is None or incident.state not in (waits_in(incident), IncidentState.PROPOSED):
             return False
         if pending(incident, scene.situation(incident), scene.now) is not None:
             return False
@@ -188,7 +246,7 @@ class Repairing:
         skipped: list[str] = []
         for at in range(min(max(one.step for one in incidents), len(ladder) - 1), len(ladder)):
             steps = dict.fromkeys(sorted(paths), ladder[at].step)
-            plan = self._repairs.plan(scene.tree.root, Selection(steps))
+            plan = self.repairs.plan(scene.tree.root, Selection(steps))
             if not plan.unable:
                 cannot = f"; the type cannot {', '.join(skipped)}" if skipped else ""
                 chosen = Chosen(incidents, steps, at, f": {ladder[at].step}{cannot}")
@@ -217,11 +275,17 @@ class Repairing:
             self._rows.incidents.move(held_by(incident, held, now))
 
     def _enqueue(
-        self, scene: Scene, chosen: Sequence[Chosen], digest: str | None = None, reason: str = "repair begun"
+        self,
+        scene: Scene,
+        chosen: Sequence[Chosen],
+        known: Examined,
+        digest: str | None = None,
+        reason: str = "repair begun",
     ) -> None:
         """Insert the action of the loop and its repairs, and save the incidents."""
-        root = scene.tree.root
-        action = self._repairs.begin(_healer(scene), root, selection_of(chosen), plan_digest=digest)
+        root, selection = scene.tree.root, selection_of(chosen)
+        claims = claims_of(self.repairs, _healer(scene), root, selection, known)
+        action = self.repairs.begin(_healer(scene), root, selection, plan_digest=digest, claims=claims)
         self.record(scene, chosen, action, reason)
 
     def record(self, scene: Scene, chosen: Sequence[Chosen], action: ActionRecord, reason: str) -> None:
@@ -237,14 +301,17 @@ class Repairing:
                 after = replace(result.incident, action_id=action.id, step=one.position, due=now + REPAIR_LOOK)
                 if not self._rows.incidents.move(after):
                     raise ActionConflict("A report came while its repair was planned.")
+                step = one.steps.get(incident.path, RepairStep.REPLACE)
                 self._rows.repairs.insert(
                     RepairRecord(
                         random_id(), incident.id, root.id, one.scope, one.member, incident.path,
-                        one.steps.get(incident.path, RepairStep.REPLACE), one.position, action.id, now,
+                        step or REVERT, one.position, action.id, now,
                     )
                 )  # fmt: skip
 
-    def approve(self, scene: Scene, incident: IncidentRecord, digest: str, by: str | None) -> None:
+    def approve(
+        self, scene: Scene, incident: IncidentRecord, digest: str, by: str | None, known: Examined
+    ) -> None:
         """Begin the repair that an incident proposes, as the plan that `by` has approved.
 
         Call as `begin`.
@@ -259,13 +326,52 @@ class Repairing:
             why = event.replace("_", " ")
             raise ActionConflict(f"Incident {incident.id} proposes no repair any more: {why}.")
         free = [one for one in scene.tree.incidents if (one.member, one.plan_digest) == (incident.member, digest)]
+        if incident.source == DRIFT:
+            self._approve_revert(scene, incident, free, digest, by, known)
+            return
         step = self._step(scene, incident.member, tuple(free))
         if step is None:
             raise PlanChanged(stack_name=scene.tree.root.name)
         held = repair_brakes(scene.facts(incident, place, step.any_time), is_approved=True)
         if held:
             raise held_error(frozenset(one.brake for one in held), incident.path)
-        self._enqueue(scene, [step.chosen], digest, f"approved by {by}")
+        self._enqueue(scene, [step.chosen], known, digest, f"approved by {by}")
+
+    def proposal(self, scene: Scene, incident: IncidentRecord) -> ShownPlan | None:
+        """Return the plan that an incident proposes; None if it would be another one now."""
+        digest = incident.plan_digest
+        alike = [one for one in scene.tree.incidents if (one.member, one.plan_digest) == (incident.member, digest)]
+        if not alike:
+            return None
+        if incident.source == DRIFT:
+            found = judged(scene, Examined(), [one.path for one in alike], alike)
+            shown = None if found.plan is None else found.plan.shown
+        else:
+            step = self._step(scene, incident.member, tuple(alike))
+            shown = None if step is None else step.plan.shown
+        return shown if shown is not None and shown.digest == digest else None
+
+    def _approve_revert(
+        self,
+        scene: Scene,
+        incident: IncidentRecord,
+        incidents: Sequence[IncidentRecord],
+        digest: str,
+        by: str | None,
+        known: Examined,
+    ) -> None:
+        """Begin the revert that an incident proposes. Raises as `approve`."""
+        place = scene.place(incident)
+        found = judged(scene, known, [one.path for one in incidents], incidents)
+        if found.plan is None or found.held is not None or found.plan.shown.digest != digest or place is None:
+            raise PlanChanged(stack_name=scene.tree.root.name)
+        held = repair_brakes(scene.facts(incident, place), is_approved=True)
+        if held:
+            raise held_error(frozenset(one.brake for one in held), incident.path)
+        chosen = _revert_of(incidents)
+        assert known.observed is not None
+        action = known.observed.revert(_healer(scene), selection_of([chosen]), digest)
+        self.record(scene, [chosen], action, f"approved by {by}")
 
     def _paths(self, scene: Scene, member: str, incidents: Sequence[IncidentRecord]) -> set[str]:
         """Return a member's paths to repair: marked rows, without those below another.
@@ -284,7 +390,7 @@ class Repairing:
         brake = next((brake for kind, brake in HOLDS if isinstance(error, kind)), Brake.RESTRICTED)
         for incident_id in wanting:
             incident = self._rows.incidents.get(incident_id)
-            if incident is not None and incident.state in (IncidentState.MARKED, IncidentState.PROPOSED):
+            if incident is not None and incident.state in (waits_in(incident), IncidentState.PROPOSED):
                 self._hold([incident], [Held(brake)], now)
 
 
@@ -299,6 +405,10 @@ def held_error(held: frozenset[Brake], paths: str) -> HealingHeld:
         words = " ".join(f"--ignore {brake}" for brake in Brake if brake in held)
         way = f'or ignore it: heatlite heal {words}; in a request: "ignore"'
     return HealingHeld(brakes=names, s="" if len(held) > 1 else "s", path=paths, way=way)
+
+
+def _revert_of(incidents: Sequence[IncidentRecord]) -> Chosen:
+    return Chosen(tuple(incidents), {one.path: None for one in incidents}, 0, f": {REVERT}")
 
 
 def _healer(scene: Scene) -> Context:

@@ -5,12 +5,13 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from heatlite.core.check_tally import CheckCounts
+from heatlite.core.actions.check_tally import CheckCounts
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Status, Verb
 from heatlite.features.healing.loop.tree import Place, Tree
-from heatlite.features.healing.reports import API, CHECK
+from heatlite.features.healing.reports import API, CHECK, DRIFT
 from heatlite.features.healing.rules.brakes import BrakeFacts
-from heatlite.features.healing.rules.incident import Event, Situation
+from heatlite.features.healing.rules.incident import Event, Situation, waits_in
+from heatlite.features.healing.rules.slots import drift_scope
 from heatlite.features.healing.rules.windows import next_start, opened_at
 from heatlite.features.healing.store.records import IncidentRecord
 from heatlite.features.healing.terms import Brake, IncidentState, SecondOpinion
@@ -60,7 +61,7 @@ class Scene(Struct, frozen=True, dict=True):
         if place is None or self.tree.is_going:
             return Situation(is_gone=not works or repair is not None or self.tree.is_going)
         row, is_busy = place.row, self.is_busy(place)
-        lost = incident.state in HOLDS_MARK and not is_busy and _has_lost_mark(row)
+        lost = needs_mark(incident) and not is_busy and _has_lost_mark(row)
         return Situation(
             is_replaced=not is_busy and _is_replaced(incident, row),
             is_cleared=lost and row.moved_in is None,
@@ -88,13 +89,14 @@ class Scene(Struct, frozen=True, dict=True):
         """Return the facts that the brakes of an incident are asked with."""
         tree, now = self.tree, self.now
         settings = tree.policy.at(incident.path)
+        scope = drift_scope(incident.scope) if incident.source == DRIFT else incident.scope
         open_since = opened_at(settings.windows, now)
         return BrakeFacts(
             now=now,
             source=incident.source,
             settings=settings,
             scope_settings=tree.policy.of_scope(incident.scope),
-            scope=tree.scope_facts(incident.scope, now),
+            scope=tree.scope_facts(scope, now),
             is_locked=self.is_locked(place),
             is_suspended=self.is_suspended(place),
             stack_failed=tree.stack_failed,
@@ -130,6 +132,8 @@ class Scene(Struct, frozen=True, dict=True):
 
     def needs_opinion(self, incident: IncidentRecord) -> bool:
         """Return True if the type has to be asked before an incident is repaired."""
+        if incident.source == DRIFT:  # the plan of a revert looks itself
+            return False
         wanted = self.tree.policy.at(incident.path).second_opinion is SecondOpinion.CHECK
         return wanted and self._opinion(incident) is None
 
@@ -177,6 +181,11 @@ class Scene(Struct, frozen=True, dict=True):
         return max(row.created_at, changed or 0.0, self.tree.released_at)
 
 
+def needs_mark(incident: IncidentRecord) -> bool:
+    """Return True if an incident needs the mark of its row."""
+    return incident.state in HOLDS_MARK and waits_in(incident) is IncidentState.MARKED
+
+
 def can_mark(row: ResourceRecord) -> bool:
     """Return True if a row can be marked now."""
     return row.physical_id is not None and row.status is not Status.IN_PROGRESS and row.verb not in CANNOT_MARK
@@ -197,7 +206,7 @@ def _is_replaced(incident: IncidentRecord, row: ResourceRecord) -> bool:
     if row.id != incident.resource_id or (row.physical_id or "") != incident.physical_id:
         return True
     state = row.state_without_lock
-    return incident.state in HOLDS_MARK and state.verb in MADE and state.status is Status.COMPLETE
+    return needs_mark(incident) and state.verb in MADE and state.status is Status.COMPLETE
 
 
 def _has_lost_mark(row: ResourceRecord) -> bool:

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from heatlite.engine.state.unit_of_work import STACK_TYPE
-from heatlite.features.healing.loop.tree import Tree
+from heatlite.features.healing.loop.tree import Tree, failure_scope
+from heatlite.features.healing.reports import DRIFT
 from heatlite.features.healing.store.records import HealingScopeRecord, IncidentRecord, RepairRecord
 from heatlite.features.healing.store.store import HealingStore
-from heatlite.features.healing.terms import IncidentState, RepairResult
+from heatlite.features.healing.terms import REVERT, IncidentState, RepairResult
 from heatlite.store.records import EventRecord
 from heatlite.store.store import Store
 
@@ -54,6 +55,8 @@ def judge_new(store: Store, tree: Tree, incident: IncidentRecord, now: float) ->
         ended = repair.ended_at
         if repair.path != incident.path or ended is None or repair.incident_id == incident.id:
             continue
+        if (repair.step == REVERT) != (incident.source == DRIFT):
+            continue
         if repair.result is RepairResult.CANCELLED or incident.created_at >= ended + soon:
             break
         if not repair.is_failure:
@@ -68,15 +71,16 @@ def count_failure(store: Store, tree: Tree, repair: RepairRecord, now: float) ->
     same = [one for one in store.of(HealingStore).repairs.of_action(repair.action_id) if one.member == repair.member]
     if any(one.is_failure and one.id != repair.id for one in same):
         return
-    stored = store.of(HealingStore).scopes.of_root(tree.root.id).get(repair.scope)
-    record = stored or HealingScopeRecord(tree.root.id, repair.scope)
-    is_row = tree.failures(repair.scope, now) > 0 or stored != tree.scopes.get(repair.scope)
+    scope = failure_scope(repair)
+    stored = store.of(HealingStore).scopes.of_root(tree.root.id).get(scope)
+    record = stored or HealingScopeRecord(tree.root.id, scope)
+    is_row = tree.failures(scope, now) > 0 or stored != tree.scopes.get(scope)
     failures = (record.failures if is_row else 0) + 1
     limit = tree.policy.of_scope(repair.scope).give_up_after
     suspends = failures >= limit and not record.is_suspended
     store.of(HealingStore).scopes.save(replace(record, failures=failures, is_suspended=record.is_suspended or suspends))
     if suspends:
-        reason = f"{repair.scope}: {failures} failed repairs in a row; acknowledge it to go on"
+        reason = f"{scope}: {failures} failed repairs in a row; acknowledge it to go on"
         store.events.append_many(list(_scope_events(tree, repair.scope, SUSPENDED, "SUSPENDED", reason, now)))
 
 

@@ -13,21 +13,23 @@ from msgspec.structs import replace
 from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, Settings
 from heatlite.core.errors import DatabaseUnavailable, HeatliteError
-from heatlite.core.logs import logged
-from heatlite.core.meter import Meter
-from heatlite.core.timer import for_each
+from heatlite.core.runtime.logs import logged
+from heatlite.core.runtime.meter import Meter
+from heatlite.core.runtime.timer import for_each
 from heatlite.engine.operations.health_marks import row_with_mark
 from heatlite.engine.operations.repairs import Repairs
 from heatlite.engine.state.unit_of_work import resource_event
+from heatlite.features.healing.loop.drift import note_drift
+from heatlite.features.healing.loop.examining import Examined, examined
 from heatlite.features.healing.loop.marks import note_marks
 from heatlite.features.healing.loop.repairing import REPAIR_LOOK, Repairing
-from heatlite.features.healing.loop.scene import HOLDS_MARK, Scene, can_mark
+from heatlite.features.healing.loop.scene import Scene, can_mark, needs_mark
 from heatlite.features.healing.loop.scopes import count_failure, judge_new, refresh_breakers
 from heatlite.features.healing.loop.storms import storms
 from heatlite.features.healing.loop.tree import Place, Tree, read_tree
 from heatlite.features.healing.metrics import REPAIR_DURATIONS, REPAIRS
 from heatlite.features.healing.reports import API
-from heatlite.features.healing.rules.brakes import LONGEST_HOLD, mark_brakes, repair_brakes
+from heatlite.features.healing.rules.brakes import LONGEST_HOLD, BrakeFacts, Held, mark_brakes, repair_brakes
 from heatlite.features.healing.rules.incident import (
     BEFORE_REPAIR,
     Effect,
@@ -39,11 +41,12 @@ from heatlite.features.healing.rules.incident import (
     move,
     pending,
     unseen,
+    waits_in,
 )
 from heatlite.features.healing.rules.policy import DEFAULT, Policy, read_policy
 from heatlite.features.healing.store.records import IncidentRecord, RepairRecord
 from heatlite.features.healing.store.store import HealingStore
-from heatlite.features.healing.terms import IncidentState, RepairResult
+from heatlite.features.healing.terms import UNCONFIRMED, IncidentState, RepairResult
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 
@@ -150,17 +153,26 @@ class HealingLoop:
         if due is None or due > scene.now:
             return scene
         stored = self._rows.policies.get(root.id)
-        self._rows.policies.looked(root.id, due)
-        changed = note_marks(self._store, scene.tree, 0.0 if stored is None else stored.updated_at, scene.now)
+        if scene.tree.actions:
+            self._rows.policies.postpone(root.id, scene.now, scene.now + REPAIR_LOOK)  # drift waits for their end
+        else:
+            self._rows.policies.looked(root.id, due)
+        since = 0.0 if stored is None else stored.updated_at
+        changed = note_marks(self._store, scene.tree, since, scene.now)
+        changed = note_drift(self._store, scene.tree, since, scene.now) or changed
         return self.scene(root, scene.now) if changed else scene
 
     def _begin_repairs(self, root_id: str, wanting: Sequence[str]) -> None:
         now = self._clock.now()
-        try:
+
+        def attempt(known: Examined) -> None:
             with self._store.transaction():
                 root = self._store.stacks.lock(root_id)
                 if root is not None and root.deleted_at is None:
-                    self.repairing.begin(self.scene(root, now), wanting)
+                    self.repairing.begin(self.scene(root, now), wanting, known)
+
+        try:
+            examined(self.repairing.repairs, attempt)
         except DatabaseUnavailable:
             raise
         except HeatliteError as error:
@@ -227,14 +239,13 @@ class HealingLoop:
             self.apply(scene, incident, Event.RELEASED, now)
             return False
         facts = scene.facts(incident, place, self.repairing.any_time(scene, incident))
-        before_mark = incident.state in (IncidentState.OBSERVED, IncidentState.CONFIRMED)
-        brakes = mark_brakes(facts) if before_mark else repair_brakes(facts)
+        brakes = _brakes(incident, facts)
         result, wants = look(incident, brakes, now)
         if result is not None and not self._rows.incidents.move(result.incident):
             return False
         if result is not None and (incident.state, result.incident.state) == JUST_CONFIRMED:
             incident = replace(result.incident, version=result.incident.version + 1)
-            result, wants = look(incident, brakes, now)
+            result, wants = look(incident, _brakes(incident, facts), now)
             if result is not None:
                 self._rows.incidents.move(result.incident)
         if wants is Wants.MARK:
@@ -283,7 +294,7 @@ class HealingLoop:
         is_ours = place.row.id == incident.resource_id and not _is_unmarked(place)
         if Effect.UNMARK in result.effects and is_ours:
             others = [one for one in scene.tree.incidents if one.path == incident.path and one.id != incident.id]
-            heir = next((one for one in others if one.state in HOLDS_MARK), None)
+            heir = next(filter(needs_mark, others), None)
             if heir is None:
                 self._write_mark(incident, place, False, now)
             else:
@@ -303,7 +314,7 @@ class HealingLoop:
         if event not in (Event.SUCCEEDED, Event.RECOVERED):
             return replace(after, settles_until=None)
         settings = scene.tree.policy.at(after.path)
-        until = scene.now + settings.settle(settings.step_at(after.step))
+        until = scene.now + settings.settles(after.source, after.step)
         return replace(after, settles_until=until, due=until if event is Event.SUCCEEDED else None)
 
     def _end_repair(self, scene: Scene | None, incident: IncidentRecord, event: Event, now: float) -> None:
@@ -342,6 +353,12 @@ class HealingLoop:
         for stormy in self._rows.sources.storms() if closed else ():
             if (stormy.project, stormy.name) in sources:
                 storms(self._store, stormy.project, [stormy.name], now, closed[0].root_id)
+
+
+def _brakes(incident: IncidentRecord, facts: BrakeFacts) -> list[Held]:
+    """Return the brakes of an incident's next move: its mark or its repair."""
+    before_mark = incident.state in UNCONFIRMED and incident.state is not waits_in(incident)
+    return mark_brakes(facts) if before_mark else repair_brakes(facts)
 
 
 def _has_old_evidence(incident: IncidentRecord, scene: Scene) -> bool:

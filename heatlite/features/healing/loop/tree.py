@@ -10,10 +10,10 @@ from heatlite.engine.state.values import current_rows
 from heatlite.engine.state.ways import ways_to
 from heatlite.features.healing.rules.brakes import ScopeFacts
 from heatlite.features.healing.rules.policy import Policy
-from heatlite.features.healing.rules.slots import Slot, slot_at
+from heatlite.features.healing.rules.slots import Slot, drift_scope, members_scope, slot_at
 from heatlite.features.healing.store.records import HealingScopeRecord, IncidentRecord, RepairRecord
 from heatlite.features.healing.store.store import HealingStore
-from heatlite.features.healing.terms import IncidentState
+from heatlite.features.healing.terms import REVERT, IncidentState
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 
@@ -76,16 +76,20 @@ class Tree(Struct, frozen=True, dict=True):
         return _grouped((one.scope, one.member) for one in self.incidents if one.state in WORKED_ON)
 
     def scope_facts(self, scope: str, now: float) -> ScopeFacts:
-        """Return the facts of a scope."""
+        """Return the facts of a scope.
+
+        That of drift has failures and a suspension of its own.
+        """
+        own, scope = scope, members_scope(scope)
         repairs = [one for one in self.repairs if one.scope == scope]
-        record = self.scopes.get(scope, HealingScopeRecord(self.root.id, scope))
+        record = self.scopes.get(own, HealingScopeRecord(self.root.id, own))
         ends = [one.ended_at for one in repairs if one.ended_at is not None]
         return ScopeFacts(
             members=max(1, len(self.members.get(scope, ()))),
             unhealthy=len(self.unhealthy.get(scope, ())),
             under_repair=len(self.under_repair.get(scope, ())),
             is_suspended=record.is_suspended,
-            failures=self.failures(scope, now),
+            failures=self.failures(own, now),
             last_repair_end=max(ends, default=None),
             begun=tuple(sorted({(one.begun_at, one.action_id, one.member): one.begun_at for one in repairs}.values())),
         )
@@ -98,7 +102,7 @@ class Tree(Struct, frozen=True, dict=True):
         record = self.scopes.get(scope)
         if record is None or record.failures == 0:
             return 0
-        ends = [one.ended_at for one in self.repairs if one.scope == scope and one.ended_at is not None]
+        ends = [one.ended_at for one in self.repairs if failure_scope(one) == scope and one.ended_at is not None]
         quiet = max(ends, default=0.0) + self.policy.of_scope(scope).min_healthy < now
         return 0 if quiet and not record.is_suspended else record.failures
 
@@ -112,6 +116,11 @@ class Tree(Struct, frozen=True, dict=True):
         return self.root.deleted_at is not None or self.root.verb is Verb.DELETE
 
 
+def failure_scope(repair: RepairRecord) -> str:
+    """Return the scope that counts the failure of a repair."""
+    return drift_scope(repair.scope) if repair.step == REVERT else repair.scope
+
+
 def read_tree(store: Store, root: StackRecord, policy: Policy, now: float, period: float) -> Tree:
     """Read a live tree. `period`: seconds to look back for repairs."""
     places = read_places(store, root)
@@ -123,7 +132,7 @@ def read_tree(store: Store, root: StackRecord, policy: Policy, now: float, perio
         incidents=rows.incidents.open_of_root(root.id),
         scopes=rows.scopes.of_root(root.id),
         repairs=rows.repairs.of_root(root.id, now - period),
-        actions=store.actions.live_of_root(root.id),
+        actions=store.actions.holding(store.actions.live_of_root(root.id)),
         released_at=store.actions.last_release(stacks),
         stack_failed=_has_failed(store, root),
         policy=policy,

@@ -96,7 +96,7 @@ def repair_brakes(facts: BrakeFacts, is_approved: bool = False) -> list[Held]:
 
 
 def _stops(facts: BrakeFacts) -> Iterator[Held]:
-    if facts.settings.mode is Mode.OFF:
+    if facts.settings.mode_of(facts.source) is Mode.OFF:
         yield Held(Brake.MODE_OFF)
     if not facts.settings.lists(facts.source):
         yield Held(Brake.SOURCE_NOT_LISTED)
@@ -125,9 +125,9 @@ def _paces(facts: BrakeFacts, is_approved: bool) -> Iterator[Held]:
         yield Held(Brake.BELOW_MIN)
     if facts.settings.windows and not facts.window_open and not facts.step_any_time:
         yield Held(Brake.WINDOW_CLOSED, facts.next_window)
-    cooled = cooldown_until(scope, settings)
+    cooled = repair_cooldown_until(scope, settings)
     if cooled is not None and facts.now < cooled:
-        yield Held(Brake.COOLDOWN, cooled)
+        yield Held(Brake.REPAIR_COOLDOWN, cooled)
     recent = [begun for begun in scope.begun if begun > facts.now - settings.repairs_per]
     if len(recent) >= settings.max_repairs:
         # The earliest of the last `max_repairs` has to leave the period.
@@ -137,11 +137,11 @@ def _paces(facts: BrakeFacts, is_approved: bool) -> Iterator[Held]:
         yield Held(Brake.PARALLEL)
     if facts.spreads and not is_approved:
         yield Held(Brake.SPREADS)
-    if facts.settings.mode is Mode.PROPOSE and not is_approved:
+    if facts.settings.mode_of(facts.source) is Mode.PROPOSE and not is_approved:
         yield Held(Brake.AWAITING_APPROVAL)
 
 
-def cooldown_until(scope: ScopeFacts, settings: PolicySettings) -> float | None:
+def repair_cooldown_until(scope: ScopeFacts, settings: PolicySettings) -> float | None:
     """Return the end of the pause after the last repair of a scope.
 
     It doubles with each failure in a row.

@@ -10,6 +10,7 @@ from enum import Enum, StrEnum, auto
 from msgspec import Struct
 from msgspec.structs import replace
 
+from heatlite.features.healing.reports import DRIFT
 from heatlite.features.healing.rules.brakes import LONGEST_HOLD, Held, next_look, stops
 from heatlite.features.healing.store.records import HistoryLine, IncidentRecord
 from heatlite.features.healing.terms import Brake, ClosedAs, IncidentState
@@ -23,6 +24,9 @@ OF_PLAN = frozenset({Brake.RESTRICTED, Brake.NO_STEP})
 
 WAITS = frozenset({Brake.AWAITING_APPROVAL, Brake.SPREADS})
 """Brakes that an approval releases."""
+
+REVERT_LOOK = 3600.0
+"""Seconds between two looks at a planned revert, which read its objects. A change of the tree is looked at, too."""
 
 BEFORE_REPAIR = frozenset({OBSERVED, CONFIRMED, MARKED, PROPOSED})
 
@@ -143,11 +147,28 @@ class Move(Struct, frozen=True):
     effects: frozenset[Effect] = frozenset()
 
 
+def waits_in(incident: IncidentRecord) -> IncidentState:
+    """Return the state in which an incident waits for its repair.
+
+    Drift is no fault: it is never marked.
+    """
+    return CONFIRMED if incident.source == DRIFT else MARKED
+
+
+def _for(incident: IncidentRecord, transition: Transition) -> Transition:
+    """Return a transition as the source of the incident has it."""
+    if transition.state is not MARKED or waits_in(incident) is MARKED:
+        return transition
+    state = OBSERVED if transition.demands_evidence else CONFIRMED
+    return replace(transition, state=state, effects=transition.effects - {Effect.MARK})
+
+
 def move(incident: IncidentRecord, event: Event, now: float, reason: str = "") -> Move | None:
     """Return the incident after an event; None: nothing changes."""
     transition = TABLE[event].get(incident.state)
     if transition is None:
         return None
+    transition = _for(incident, transition)
     effects = transition.effects
     if not incident.is_marked:
         effects -= {Effect.UNMARK}
@@ -198,7 +219,7 @@ class Wants(Enum):
 def look(incident: IncidentRecord, held: Sequence[Held], now: float) -> tuple[Move | None, Wants]:
     """Return the next state of an incident before a due repair, and its request.
 
-    `held` are the brakes of its next move: of the mark for one that is not marked, else of the repair. A stop brake
+    `held` are the brakes of its next move: of the mark for one that is to be marked, else of the repair. A stop brake
     that held it and is gone demands new evidence first.
     """
     brakes = [one.brake for one in held]
@@ -210,11 +231,10 @@ def look(incident: IncidentRecord, held: Sequence[Held], now: float) -> tuple[Mo
         return move(incident, Event.RELEASED, now, "new evidence is demanded"), Wants.NOTHING
     if incident.state is OBSERVED:
         return _look_observed(incident, held, now)
-    if incident.state is CONFIRMED:
+    if incident.state is CONFIRMED and waits_in(incident) is MARKED:
         return (_hold(incident, held, now), Wants.NOTHING) if held else (None, Wants.MARK)
     if stops(brakes) and incident.state is PROPOSED:
-        back = with_state(replace(incident, plan_digest=None), MARKED, now, f"held: {brakes[0]}")
-        return _hold(back, held, now), Wants.NOTHING
+        return Move(held_by(incident, held, now)), Wants.NOTHING
     if brakes and WAITS.issuperset(brakes):
         # It stays due until the proposal is written: this engine may end, or be slow, in between.
         return Move(replace(_with_brakes(incident, held), due=now)), Wants.PROPOSAL
@@ -317,10 +337,12 @@ def marked(incident: IncidentRecord, now: float) -> IncidentRecord:
 def proposed(incident: IncidentRecord, digest: str, held: Sequence[Held], now: float) -> IncidentRecord:
     """Return the incident with a plan that waits for approval."""
     after = replace(_with_brakes(incident, held), plan_digest=digest, due=next_look(held, now))
+    if incident.source == DRIFT:
+        after = replace(after, due=now + REVERT_LOOK)
     return with_state(after, PROPOSED, now, f"proposed: {held[0].brake}")
 
 
 def held_by(incident: IncidentRecord, held: Sequence[Held], now: float) -> IncidentRecord:
     """Return the incident with brakes that showed only when its repair was to begin."""
-    back = with_state(replace(incident, plan_digest=None), MARKED, now, f"held: {held[0].brake}")
+    back = with_state(replace(incident, plan_digest=None), waits_in(incident), now, f"held: {held[0].brake}")
     return _hold(back, held, now).incident

@@ -4,17 +4,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import zip_longest
 from typing import Annotated, Literal, TypeAlias, cast
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert
 from msgspec.structs import replace
 
+from heatlite.core.actions.repairs import RepairStep
 from heatlite.core.errors import HTTPBadRequest, Problem
 from heatlite.core.json import Json
-from heatlite.core.repairs import RepairStep
 from heatlite.core.validation import explain, faults, schema_of
-from heatlite.features.healing.reports import API, CHECK
-from heatlite.features.healing.rules.windows import Window, parse_cron
+from heatlite.features.healing.reports import API, CHECK, DRIFT
+from heatlite.features.healing.rules.slots import members_scope
+from heatlite.features.healing.rules.windows import Window, read_window
 from heatlite.features.healing.terms import Mode, SecondOpinion
 
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=100_000)]
@@ -68,6 +68,7 @@ class PolicySettings(Struct, frozen=True):
     """The settings of a policy for one path."""
 
     mode: Mode = Mode.OFF
+    drift: Mode = Mode.OFF
     sources: tuple[str, ...] = (ANY_SOURCE,)
     grace: int = 600
     hold: int = 60
@@ -85,8 +86,16 @@ class PolicySettings(Struct, frozen=True):
     ladder: tuple[LadderStep, ...] = (LadderStep(RepairStep.REPLACE),)
 
     def lists(self, source: str) -> bool:
-        """Return True if marks of a source are healed."""
-        return source in self.sources or ANY_SOURCE in self.sources and source not in (API, CHECK)
+        """Return True if incidents of a source are healed. Drift has a mode instead."""
+        return source == DRIFT or source in self.sources or ANY_SOURCE in self.sources and source not in (API, CHECK)
+
+    def mode_of(self, source: str) -> Mode:
+        """Return the permission to repair incidents of a source."""
+        return self.drift if source == DRIFT else self.mode
+
+    def settles(self, source: str, position: int) -> int:
+        """Return the seconds that the effect of a source's step is awaited."""
+        return self.grace if source == DRIFT else self.settle(self.step_at(position))
 
     def step_at(self, position: int) -> LadderStep:
         """Return a step of the ladder; after the last one the last again."""
@@ -101,8 +110,8 @@ class PolicySettings(Struct, frozen=True):
     @property
     def longest_period(self) -> int:
         """Seconds for which an ended repair counts."""
-        longest_cooldown = self.cooldown << min(self.give_up_after, MOST_DOUBLINGS)
-        return max(self.repairs_per, self.min_healthy, longest_cooldown, *map(self.settle, self.ladder))
+        longest = self.cooldown << min(self.give_up_after, MOST_DOUBLINGS)
+        return max(self.repairs_per, self.min_healthy, longest, *map(self.settle, self.ladder))
 
 
 class Policy(Struct, frozen=True):
@@ -125,8 +134,15 @@ class Policy(Struct, frozen=True):
         every = (self.top, *(replace(self.top, **changed) for _, changed in self.rules))  # type: ignore[arg-type]
         return float(max(one.longest_period for one in every))
 
+    @property
+    def heals_drift(self) -> bool:
+        """True if drift is an incident anywhere in the tree."""
+        every = (self.top.drift, *(changed.get("drift", Mode.OFF) for _, changed in self.rules))
+        return any(mode is not Mode.OFF for mode in every)
+
     def of_scope(self, scope: str) -> PolicySettings:
         """Return the settings of a scope: of its path, or the top for a scope by type."""
+        scope = members_scope(scope)
         return self.top if scope.startswith("type:") else self.at(scope)
 
 
@@ -168,8 +184,11 @@ class SettingsDocument(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     mode: Mode | UnsetType = UNSET
     """``off`` (default): marks only; ``propose``: a plan waits for approval; ``auto``."""
+    drift: Mode | UnsetType = UNSET
+    """``off`` (default): drift is no incident; ``propose``: a plan to put it back waits for approval; ``auto``."""
     sources: Annotated[tuple[SourceName, ...], Meta(max_length=100)] | UnsetType = UNSET
-    """Sources of marks that are repaired; ``*`` (default): all of reports, not ``api`` and ``check``."""
+    """Sources of marks that are repaired; ``*`` (default): all of reports, not ``api`` and ``check``. Drift
+    has the field ``drift`` instead."""
     grace: Day | UnsetType = UNSET
     """Seconds in which an object is too young to be marked; default: 600."""
     confirm: Confirmation | UnsetType = UNSET
@@ -279,16 +298,9 @@ def _windows(
 ) -> Iterator[Window]:
     for at, one in enumerate(given):
         try:
-            yield Window(parse_cron(one.cron), one.duration, _zone(one.timezone))
+            yield read_window(one.cron, one.timezone, one.duration)
         except ValueError as error:
             problems.append(Problem((*path, at), str(error), error="HTTPBadRequest"))
-
-
-def _zone(name: str) -> ZoneInfo:
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, OSError, ValueError):
-        raise ValueError(f"there is no time zone {name!r}; use a name like Europe/Vienna") from None
 
 
 def _matches(pattern: str, path: str) -> bool:

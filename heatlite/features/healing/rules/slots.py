@@ -11,6 +11,9 @@ GROUPS = frozenset({"OS::Heat::ResourceGroup", "OS::Heat::AutoScalingGroup"}) | 
 POOL_MEMBER = "OS::Octavia::PoolMember"
 
 
+_OF_DRIFT = "drift:"
+
+
 class Slot(Struct, frozen=True):
     """A place in a tree."""
 
@@ -20,6 +23,16 @@ class Slot(Struct, frozen=True):
     """Path of the member that brakes count."""
     scope: str
     """Path of the member's innermost group, or ``type:TYPE``."""
+
+
+def drift_scope(scope: str) -> str:
+    """Return the scope of the same members that counts the failures of reverts."""
+    return f"{_OF_DRIFT}{scope}"
+
+
+def members_scope(scope: str) -> str:
+    """Return the scope that has the members of a scope."""
+    return scope.removeprefix(_OF_DRIFT)
 
 
 def slot_at(chain: Sequence[tuple[str, str]]) -> Slot:

@@ -5,16 +5,20 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from heatlite.core.actions.decisions import Decision, DecisionStep
+from heatlite.core.context import Context
 from heatlite.features.healing.store.observations import open_key
 from heatlite.features.healing.store.records import IncidentRecord
 from heatlite.features.healing.store.tables import Incident
 from heatlite.features.healing.terms import Brake, IncidentState
-from heatlite.store.batch import Table
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Value
 from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
+from heatlite.store.writes.batch import Table
 
+REPAIR = "repair"
+"""Subject of decisions."""
 _CLOSED = str(IncidentState.CLOSED)
 _BEFORE_REPAIR = tuple(
     str(state)
@@ -52,6 +56,12 @@ _ROWS = Rows(
 )
 
 
+def decision_of(step: DecisionStep, record: IncidentRecord, by: Context | None = None) -> Decision:
+    """Return a step of the decision about the repair that an incident proposes."""
+    digest_ = record.plan_digest or ""
+    return Decision(step, REPAIR, record.id, record.project, record.root_id, by, digest_, record.path)
+
+
 class Incidents:
     """Incidents. Each method is one statement, or one per `IN_LIMIT` rows."""
 
@@ -74,7 +84,21 @@ class Incidents:
         values["version"] = record.version + 1
         changes = ", ".join(f"{self._database.quote(name)} = ?" for name in values)
         sql = f"UPDATE incident SET {changes} WHERE id = ? AND version = ?"
-        return self._database.write(sql, (*values.values(), record.id, record.version)) == 1
+        if self._database.write(sql, (*values.values(), record.id, record.version)) != 1:
+            return False
+        self._decide(record)
+        return True
+
+    def _decide(self, record: IncidentRecord) -> None:
+        """Tell that an incident proposes a repair, or proposes none any more."""
+        came_from = record.history[-1].before if record.history else ""
+        if record.state is IncidentState.PROPOSED:
+            self._database.listeners.decided(decision_of(DecisionStep.ASKED, record))
+        elif came_from == IncidentState.PROPOSED:
+            begun = record.state is IncidentState.REPAIRING
+            self._database.listeners.decided(
+                decision_of(DecisionStep.APPROVED if begun else DecisionStep.ENDED, record)
+            )
 
     def note_reports(self, incident_ids: Sequence[str], now: float) -> None:
         """Count a report for each incident. One that a report may lead on becomes due."""

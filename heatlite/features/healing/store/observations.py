@@ -7,10 +7,10 @@ from heatlite.core.json import canonical
 from heatlite.features.healing.store.records import ObservationRecord
 from heatlite.features.healing.store.tables import Observation
 from heatlite.features.healing.terms import Word
-from heatlite.store.batch import Table
 from heatlite.store.database.sql import IN_LIMIT, chunks, marks
 from heatlite.store.rows import Codec, Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
+from heatlite.store.writes.batch import Table
 
 
 def open_key(*parts: str) -> str:

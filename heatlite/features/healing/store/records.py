@@ -3,7 +3,6 @@
 from msgspec import Struct
 
 from heatlite.core.json import AnyMap, JsonMap
-from heatlite.core.repairs import RepairStep
 from heatlite.features.healing.terms import Brake, ClosedAs, IncidentState, RepairResult, Word
 
 
@@ -161,7 +160,8 @@ class RepairRecord(Struct, frozen=True):
     scope: str
     member: str
     path: str
-    step: RepairStep
+    step: str
+    """A `RepairStep`, or ``revert``."""
     position: int
     """Position of the step in the ladder."""
     action_id: str

@@ -2,11 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
+from heatlite.core.clock import DAY
 from heatlite.core.config import Settings
-from heatlite.core.meter import Gauge
+from heatlite.core.ids import random_id
+from heatlite.core.runtime.meter import Gauge
+from heatlite.features.healing.feature import HealingSettings
+from heatlite.features.healing.reports import DRIFT
+from heatlite.features.healing.store import moves
 from heatlite.features.healing.store.incidents import Incidents
 from heatlite.features.healing.store.observations import Observations
-from heatlite.features.healing.store.records import IncidentRecord
+from heatlite.features.healing.store.records import IncidentRecord, ObservationRecord
 from heatlite.features.healing.store.repairs import HealingPolicies, HealingScopes, HealingSweeps, Repairs
 from heatlite.features.healing.store.sources import HealthSources, HealthTokens
 from heatlite.features.healing.store.tables import MODELS, HealingPolicy, HealingScope, Repair
@@ -17,13 +24,13 @@ from heatlite.features.healing.terms import (
     UNHEALTHY,
     Brake,
     IncidentState,
+    Word,
 )
-from heatlite.store.feature_store import FeatureStore, HealthTable, OldRows, Rule
-from heatlite.store.large_values import ProjectValues
-from heatlite.store.records import HealthNote
+from heatlite.store.feature_store import FeatureStore, HealthTable, Moved, ObjectNews, OldRows, Rule
+from heatlite.store.records import EventRecord, HealthNote, ResourceRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
+from heatlite.store.writes.large_values import ProjectValues
 
-DAY = 86_400.0
 RULES = (
     Rule(
         "an open incident has a time to look at it, and one under repair its action",
@@ -45,6 +52,10 @@ RULES = (
 )
 
 
+HELD = "its incident {0} is {1}. Wait for its end (heatlite health incident show {0}), or close it."
+"""Reason why a resource stays in its place."""
+
+
 class HealingStore(FeatureStore):
     """Sources of reports, observations, incidents, policies and repairs."""
 
@@ -52,7 +63,7 @@ class HealingStore(FeatureStore):
     rules = RULES
     health = HealthTable(
         "incident",
-        stands=f"due IS NOT NULL AND state <> '{IncidentState.SETTLING}'",
+        stands=f"due IS NOT NULL AND state <> '{IncidentState.SETTLING}' AND source <> '{DRIFT}'",
         unhealthy=f"state IN ({', '.join(repr(str(one)) for one in sorted(UNHEALTHY))})",
         held="reason IS NOT NULL",
         suspended="SELECT root_id FROM healing_scope WHERE is_suspended",
@@ -71,8 +82,30 @@ class HealingStore(FeatureStore):
         self.repairs = Repairs(database)
         self.sweeps = HealingSweeps(database)
 
+    def objects_seen(self, news: ObjectNews) -> Sequence[EventRecord]:
+        # Episodes only. Incidents are opened by the loop, which holds the root.
+        known = self.observations.open(news.project, DRIFT, [*news.compared, *news.unseen])
+        found = {key: row for key, (row, differences) in news.compared.items() if differences.counted}
+        after = [drift_episode(one, news.time, one.key in found, one.key in news.unseen) for one in known.values()]
+        self.observations.save_many(after)
+        new = [row for key, row in found.items() if key not in known]
+        if new and self._heals_drift(news.root_id):
+            self.observations.insert_many([_begun(news, row) for row in new])
+        return ()
+
+    def _heals_drift(self, root_id: str) -> bool:
+        stored = self.policies.get(root_id)
+        if stored is None:
+            return False
+        from heatlite.features.healing.rules.policy import read_policy  # with time zones, which few commands need
+
+        return read_policy(stored.document).heals_drift
+
     def tree_changed(self, root_id: str, now: float) -> None:
         self.incidents.wake_tree(root_id, now)
+
+    def tree_checked(self, root_id: str, now: float) -> None:
+        self.policies.wake(root_id, now)
 
     def resource_marked(self, root_id: str, is_unhealthy: bool, now: float) -> None:
         self.policies.wake(root_id, now)
@@ -81,6 +114,14 @@ class HealingStore(FeatureStore):
     def stacks_removed(self, stack_ids: Sequence[str]) -> None:
         for model in (HealingPolicy, HealingScope, Repair):
             self.database.change(model.delete().where(model.root_id.in_(stack_ids)))
+
+    def resources_moved(self, moved: Moved) -> None:
+        moves.move(self.database, moved)
+
+    def held(self, resource_ids: Sequence[str]) -> dict[str, str]:
+        busy = (IncidentState.REPAIRING, IncidentState.SETTLING)
+        found = (one for one in self.incidents.open_of_resources(resource_ids) if one.state in busy)
+        return {one.resource_id: HELD.format(one.id, one.state) for one in found}
 
     def health_of(self, resource_ids: Sequence[str]) -> list[HealthNote]:
         return notes(self.incidents.open_of_resources(resource_ids))
@@ -124,10 +165,27 @@ class HealingStore(FeatureStore):
         )
 
     def old_rows(self, settings: Settings, now: float, limit: int) -> Iterator[OldRows]:
-        closed = now - settings.incident_days * DAY
+        closed = now - settings.of(HealingSettings).incident_days * DAY
         yield self.observations.remove, self.observations.left_by_incidents(closed, limit)
         yield self.incidents.remove, self.incidents.older_than(closed, limit)
         yield self.observations.remove, self.observations.older_than(closed, limit)
+
+
+def drift_episode(episode: ObservationRecord, now: float, differs: bool, is_unseen: bool) -> ObservationRecord:
+    """Return an open episode of drift after a check."""
+    if is_unseen:
+        return replace(episode, word=Word.BLIND, last_seen=now)
+    if differs:
+        return replace(episode, word=Word.FIRING, last_seen=now, reports=episode.reports + 1)
+    return replace(episode, word=Word.RESOLVED, is_open=False, last_seen=now, ended_at=now)
+
+
+def _begun(news: ObjectNews, row: ResourceRecord) -> ObservationRecord:
+    # The loop knows the path. Until then the id of the row stands for it: "" would be a source that sees nothing.
+    return ObservationRecord(
+        random_id(), news.project, DRIFT, row.id, news.time, news.time, news.time, root_id=news.root_id, path=row.id,
+        summary="differs from its definition",
+    )  # fmt: skip
 
 
 def notes(incidents: Sequence[IncidentRecord]) -> list[HealthNote]:
@@ -135,5 +193,5 @@ def notes(incidents: Sequence[IncidentRecord]) -> list[HealthNote]:
     return [
         HealthNote(one.resource_id, one.state in UNHEALTHY, one.created_at, one.source, one.summary, one.id)
         for one in incidents
-        if one.state in UNHEALTHY | UNCONFIRMED
+        if one.state in UNHEALTHY | UNCONFIRMED and one.source != DRIFT  # drift is no fault
     ]

@@ -21,10 +21,11 @@ from heatlite.agent import signature
 from heatlite.core.clock import from_text
 from heatlite.core.config import Auth, BadSetting, Settings
 from heatlite.core.errors import HTTPBadRequest
-from heatlite.core.json import MAX_DEPTH, AnyMap, JsonMap, dump, is_deeper, parse_finite
-from heatlite.core.masking import origin
+from heatlite.core.json import MAX_DEPTH, AnyMap, JsonMap, dump, is_deeper, parse_finite, without_nul
+from heatlite.core.redaction.masking import origin
 from heatlite.engine.outbound.egress import EgressHosts, Refused, connection, exchange, path_of
 from heatlite.features.nodes.agents.sync import Answer, ReportedAction, Step
+from heatlite.features.nodes.feature import NodeSettings
 from heatlite.features.nodes.states import NodeActionState
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord
 
@@ -104,8 +105,6 @@ class _Refusal(Struct, frozen=True):
     message: str
 
 
-_ESCAPE = re.compile(r"\\(?:\\|u0000)")
-"""An escaped backslash, or NUL. Another escape after an escaped backslash is text."""
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
@@ -228,9 +227,9 @@ class Agents:
     """Opens connections to agents. Any thread may use it."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+        self._settings = settings.of(NodeSettings)
         at_home = LOOPBACK if settings.auth is Auth.NONE else ()
-        self._hosts = EgressHosts("node_hosts", (*at_home, *settings.node_hosts))
+        self._hosts = EgressHosts("node_hosts", (*at_home, *self._settings.node_hosts))
 
     def check(self) -> None:
         """Raise BadSetting if the server's key or the trusted authority cannot be read."""
@@ -292,7 +291,7 @@ def _read(answer: bytes) -> JsonMap:
     """Return the answer as storable JSON. Raises NodeFault."""
     try:
         # Databases cannot store NUL, and the output of scripts may have some.
-        value = parse_finite(_ESCAPE.sub(_without_nul, answer.decode()))
+        value = parse_finite(without_nul(answer.decode(), "\\ufffd"))
         dump(value).encode()  # half of a surrogate pair
     except (ValueError, RecursionError):
         raise NodeFault("its answer is no JSON that could be kept") from None
@@ -301,10 +300,6 @@ def _read(answer: bytes) -> JsonMap:
     if is_deeper(value, MAX_LEVELS):
         raise NodeFault(f"its answer is nested deeper than {MAX_LEVELS} levels")
     return value
-
-
-def _without_nul(escape: re.Match[str]) -> str:
-    return "\\ufffd" if escape[0] == "\\u0000" else escape[0]
 
 
 def _as(kind: type[Kind], value: JsonMap) -> Kind:

@@ -3,7 +3,7 @@
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from heatlite.core.timer import Timer
+from heatlite.core.runtime.timer import Timer
 from heatlite.features.nodes.store.store import NodeStore
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from heatlite.core.status import ActionStatus, Verb
+from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.features.nodes.agents.client import NodeFault
 from heatlite.features.nodes.agents.deployments import Deployments
 from heatlite.features.nodes.agents.push import Push
@@ -17,10 +17,7 @@ from heatlite.features.nodes.agents.session import BATCH, Turn, batches, by_node
 from heatlite.features.nodes.agents.sync import Answer, compare
 from heatlite.features.nodes.states import AT_AGENT, PENDING, NodeActionState, NodeState
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
-from heatlite.store.records import ActionRecord
 
-MAX_EXPLAINED = 5
-"""Nodes that the reason of a run names at most."""
 GONE_REASON = "Its node is gone"
 NEVER_HAD = "Cancelled before the agent had it"
 
@@ -39,26 +36,47 @@ class Orchestration:
         if not nodes and self._turn.leave():
             return
         turn.report.nodes, turn.names = len(nodes), _names(nodes)
-        with turn.asking(min(turn.settings.node_connections, len(nodes))):
+        with turn.asking(min(turn.node_settings.node_connections, len(nodes))):
             up = self._pull(nodes)
             turn.report.up = len(up)
             self._carry(nodes, up)
-            pending = turn.rows.node_actions.open_of_root(turn.root_id)
+            pending = self._pending()
             self._cancel(up, pending)
             Push(turn).push(up, pending)
         self._explain(pending)
-        turn.finish(turn.clock.now() + turn.settings.node_orchestration_interval)
+        turn.finish(turn.clock.now() + turn.node_settings.node_orchestration_interval)
+
+    def _pending(self) -> list[NodeActionRecord]:
+        """Return the open node actions.
+
+        Advance runs that ended while the feature was off, and those with unhealthy nodes, which they may skip.
+        """
+        turn, actions = self._turn, self._turn.store.actions
+        found = turn.rows.node_actions.open_of_root(turn.root_id)
+        runs = [*dict.fromkeys(one.run_id for one in found if one.run_id is not None and not one.cancel_asked)]
+        moving = {one.id for one in actions.ended(runs)} | ({*runs} - {*actions.existing(runs)})
+        states = turn.store.resources.states([one.node_id for one in found if one.run_id is not None and one.turn])
+        unwell = {node_id for node_id, state in states.items() if state == (Verb.CHECK, Status.FAILED)}
+        moving |= {one.run_id for one in found if one.run_id in runs and one.turn and one.node_id in unwell}
+        if not moving:
+            return found
+        with turn.writing():
+            for run_id in runs:
+                if run_id in moving:
+                    turn.ledger.advance_run(run_id)
+        return turn.rows.node_actions.open_of_root(turn.root_id)
 
     def _explain(self, actions: Sequence[NodeActionRecord]) -> None:
-        """Write to the runs of playbooks which nodes they wait for, why, and a way out."""
+        """Write to the runs of playbooks that were set aside why they cannot go on.
+
+        What they wait for at nodes is told when they are shown.
+        """
         turn = self._turn
         has_runs = any(one.run_id is not None for one in actions)
         for run in turn.store.actions.live_of_root(turn.root_id) if has_runs else ():
-            if run.verb is not Verb.PLAYBOOK or run.status is not ActionStatus.WAITING:
+            if run.verb is not Verb.RUN or run.status is not ActionStatus.WAITING:
                 continue
-            held = {turn.names.get(one.node_id, "") for one in actions if one.run_id == run.id and one.turn}
-            found = [f"{name}: {error}" for name, error in turn.report.errors.items() if name in held]
-            reason = "" if not found else f"Waits for {'; '.join(found[:MAX_EXPLAINED])}. {_way_out(run)}"
+            reason = turn.report.refused.get(run.id, "")
             if reason != run.status_reason:
                 with turn.writing():
                     turn.store.moves.explain_wait(run.id, reason, turn.clock.now())
@@ -227,11 +245,6 @@ class Orchestration:
         node, actions = given
         with self._turn.agents.line(node) as line:
             return [action for action in actions if not line.cancel(action.id)]
-
-
-def _way_out(run: ActionRecord) -> str:
-    """Return what ends the wait of a run."""
-    return f"Mend the node, or end the run: heatlite action signal {run.id} CANCEL"
 
 
 def _names(nodes: Sequence[NodeRecord]) -> dict[str, str]:

@@ -11,8 +11,8 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.ids import new_id
-from heatlite.core.logs import logged
-from heatlite.core.timer import Timer
+from heatlite.core.runtime.logs import logged
+from heatlite.core.runtime.timer import Timer
 from heatlite.features.nodes.agents.client import Agents
 from heatlite.features.nodes.agents.deployments import Deployments
 from heatlite.features.nodes.agents.orchestration import Orchestration
@@ -122,4 +122,4 @@ class Orchestrator:
         except Interrupted:
             turn.finish(self._clock.now())
         if run.failed:  # it must not recur without a pause
-            turn.finish(self._clock.now() + self._settings.node_orchestration_interval)
+            turn.finish(self._clock.now() + turn.node_settings.node_orchestration_interval)

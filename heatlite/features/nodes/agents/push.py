@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from heatlite.core.clock import to_text
 from heatlite.core.status import ActionStatus, Status, Verb
+from heatlite.engine.state.conflict_rules import Operation, refusal
 from heatlite.features.nodes.agents.client import Declined, NodeFault
 from heatlite.features.nodes.agents.session import Turn, batches, by_node, line_of
 from heatlite.features.nodes.states import AT_AGENT, NodeActionState
@@ -37,11 +38,11 @@ class Push:
         well = {node_id for node_id, state in healths.items() if state != (Verb.CHECK, Status.FAILED)}
         self._take_back([action for action in ready if action.node_id not in well and action.sent_at is not None])
         ready = [action for action in ready if action.node_id in well]
-        self._give_up([action for action in ready if action.attempts >= self._turn.settings.node_send_attempts])
-        there = Counter(action.node_id for action in actions if action.state in AT_AGENT)
+        self._give_up([action for action in ready if action.attempts >= self._turn.node_settings.node_send_attempts])
+        at_agent = Counter(action.node_id for action in actions if action.state in AT_AGENT)
         resent = {action.id for action in ready if action.sent_at is not None}
         for some in batches(by_node(up, ready)):
-            marked = self._mark([action.id for _, actions in some for action in actions], there)
+            marked = self._mark([action.id for _, actions in some for action in actions], at_agent)
             faults: list[tuple[NodeActionRecord, NodeFault]] = []
             for (node, given), heard in self._turn.each(by_node(up, marked), self._send_all):
                 sent, failed = (0, [(given[0], heard)]) if isinstance(heard, NodeFault) else heard
@@ -86,24 +87,52 @@ class Push:
                 ]
                 self._turn.ledger.record(ended, [line_of(action, now, action.error) for action in ended])
 
-    def _mark(self, action_ids: Sequence[str], there: Counter[str]) -> list[NodeActionRecord]:
+    def _mark(self, action_ids: Sequence[str], at_agent: Counter[str]) -> list[NodeActionRecord]:
         """Mark actions as sent, and return those to send.
 
-        Stack actions admitted from now on see the mark. `there`: the number of actions at the agent, by node.
+        Stack actions admitted from now on see the mark. `at_agent`: the number of actions at the agent, by node.
         """
         with self._turn.writing():
             now = self._turn.clock.now()
-            holders = self._turn.store.actions.live_of_root(self._turn.root_id)
             found = [action for action in self._turn.rows.node_actions.existing(action_ids) if _is_ready(action)]
+            holders, found = self._with_runs(found)
             waiting = [one.id for one in holders if one.status is ActionStatus.WAITING and one.started_at is None]
             wanted = self._turn.store.dependencies.waited_for(waiting)
             going = [action for action in found if action.id in wanted or _may_go(action, holders)]
             if len(going) < len(found):
                 self._turn.report.held_by = tuple(holder.id for holder in holders)
-            going = _with_room(going, there)
+            going = _with_room(going, at_agent)
             marked = [replace(action, sent_at=action.sent_at or now) for action in going]
             self._turn.ledger.record([one for one, was in zip(marked, going, strict=True) if one != was])
         return marked
+
+    def _with_runs(
+        self, actions: list[NodeActionRecord]
+    ) -> tuple[list[ActionRecord], list[NodeActionRecord]]:
+        """Return the stack actions that hold the tree, and the actions to send.
+
+        Runs that were set aside are admitted again first, as far as they can go on. Others may have passed them, and
+        have marked nodes.
+        """
+        store = self._turn.store
+        live = store.actions.live_of_root(self._turn.root_id)
+        holders = store.actions.holding(live)
+        aside = store.actions.aside([one.id for one in live if one.verb is Verb.RUN])
+        root = store.stacks.get(self._turn.root_id) if aside else None
+        if root is None:
+            return holders, actions
+        states = store.resources.states([action.node_id for action in actions])
+        actions = [one for one in actions if states.get(one.node_id) != (Verb.CHECK, Status.FAILED)]
+        wanting = {action.run_id for action in actions}
+        for run in live:
+            if run.id in aside & wanting and run.status is ActionStatus.WAITING:
+                error = refusal(Operation.RUN, root, (), store.stacks.descendants(root), holders)
+                if error is None:
+                    store.queue.take_up(run)
+                    holders.append(run)
+                else:
+                    self._turn.report.refused[run.id] = error.message
+        return holders, actions
 
     def _send_all(
         self, given: tuple[NodeRecord, Sequence[NodeActionRecord]]
@@ -167,7 +196,8 @@ class Push:
 
         A busy tree is orchestrated every second; a disk that is full for a short time must not fail an action there.
         """
-        return action.attempts > 0 and 0 <= now - action.updated_at < self._turn.settings.node_orchestration_interval
+        pause = self._turn.node_settings.node_orchestration_interval
+        return action.attempts > 0 and 0 <= now - action.updated_at < pause
 
 
 def _state_after(fault: NodeFault) -> NodeActionState | None:
@@ -177,12 +207,12 @@ def _state_after(fault: NodeFault) -> NodeActionState | None:
     return NodeActionState.FAILED if fault.is_final else NodeActionState.LOST if fault.is_known else None
 
 
-def _with_room(actions: Sequence[NodeActionRecord], there: Counter[str]) -> list[NodeActionRecord]:
+def _with_room(actions: Sequence[NodeActionRecord], at_agent: Counter[str]) -> list[NodeActionRecord]:
     """Return no more actions of a node than its agent keeps after their end.
 
     All may end before the next poll, which must still find them. What may have been sent comes first.
     """
-    taken = Counter(there)
+    taken = Counter(at_agent)
     chosen = set()
     for action in sorted(actions, key=lambda one: one.sent_at is None):
         if taken[action.node_id] < MAX_KEPT:
@@ -198,11 +228,11 @@ def _is_ready(action: NodeActionRecord) -> bool:
 def _may_go(action: NodeActionRecord, holders: Sequence[ActionRecord]) -> bool:
     """True if the stack actions that hold the tree permit the node action.
 
-    A playbook run permits its own; an action that waits for a deployment permits that one; an action that has not
-    started permits its dependencies.
+    A live playbook run permits its own, and no other one; an action that waits for a deployment permits that one; an
+    action that has not started permits its dependencies.
     """
-    if not holders or action.deployment_id is not None:
+    if action.deployment_id is not None or not holders and action.run_id is None:
         return True
-    if any(holder.verb is not Verb.PLAYBOOK for holder in holders):
+    if any(holder.verb is not Verb.RUN for holder in holders):
         return False
     return any(holder.id == action.run_id and holder.status is not ActionStatus.SUSPENDED for holder in holders)

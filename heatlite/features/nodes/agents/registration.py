@@ -1,7 +1,7 @@
 """Nodes: registration of agents, and the view of a stack's nodes."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Sequence
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from heatlite.api.access.policy import PROVEN
 from heatlite.core.clock import Clock
 from heatlite.core.errors import EntityNotFound
-from heatlite.engine.state.unit_of_work import MAX_REASON
+from heatlite.core.status import MAX_REASON
 from heatlite.features.nodes.agents.client import Agents, Kinds, ShortWord
 from heatlite.features.nodes.states import NodeActionState, NodeState
 from heatlite.features.nodes.store.records import NodeRecord, OrchestrationRecord
@@ -54,7 +54,7 @@ class RefusedAgent(Struct, frozen=True):
     time: float
 
 
-class Seen(Struct, frozen=True):
+class NodeListing(Struct, frozen=True):
     """Nodes of a stack and its nested stacks, as the API shows them."""
 
     nodes: list[tuple[NodeRecord, dict[NodeActionState, int]]]
@@ -142,7 +142,7 @@ class Nodes:
         with self._store.transaction():
             return self._rows.orchestrations.nudge_existing(stack.root_id or stack.id, self._clock.now())
 
-    def seen(self, stack: StackRecord) -> Seen:
+    def listing(self, stack: StackRecord) -> NodeListing:
         """Return the nodes of a stack and its nested stacks, by stack name and own name."""
         names = {one.id: one.name for one in (stack, *self._store.stacks.descendants(stack))}
         found = self._rows.nodes
@@ -150,22 +150,22 @@ class Nodes:
         nodes.sort(key=lambda node: (names.get(node.stack_id, ""), node.name))
         counts = self._rows.node_actions.open_counts([node.id for node in nodes])
         last = self._rows.orchestrations.get(stack.root_id or stack.id)
-        refused = self._refused(stack.project, names, {(node.stack_id, node.name): node for node in nodes})
-        return Seen([(node, counts.get(node.id, {})) for node in nodes], last, refused)
+        refused = self.refused(stack.project, names, nodes)
+        refused.sort(key=lambda one: (names[one.stack_id], one.name))
+        return NodeListing([(node, counts.get(node.id, {})) for node in nodes], last, refused)
 
-    def _refused(
-        self, project: str, names: Mapping[str, str], nodes: Mapping[tuple[str, str], NodeRecord]
-    ) -> list[RefusedAgent]:
-        """Return the agents whose last request was refused.
+    def refused(self, project: str, stack_ids: Collection[str], nodes: Sequence[NodeRecord]) -> list[RefusedAgent]:
+        """Return the agents of some stacks whose last request was refused.
 
-        `names` has the stacks by id, `nodes` those that are registered. A request whose signature is wrong counts for
+        `nodes` are those that are registered. A request whose signature is wrong counts for
         a registered node only: others may send it, too.
         """
+        known = {(node.stack_id, node.name): node for node in nodes}
         found: dict[tuple[str, str], RefusedAgent] = {}
         for row in self._store.audit.refusals(project, PROVEN, self._clock.now() - REFUSED_SECONDS):
             key = (row.stack_id or "", row.resource or "")
-            node = nodes.get(key)
+            node = known.get(key)
             is_over = node is not None and node.registered_at >= row.last_time
-            if key[0] in names and not is_over and (row.user is not None or node is not None):
+            if key[0] in stack_ids and not is_over and (row.user is not None or node is not None):
                 found.setdefault(key, RefusedAgent(*key, row.address, row.reason, row.last_time))
-        return sorted(found.values(), key=lambda one: (names[one.stack_id], one.name))
+        return [*found.values()]

@@ -14,6 +14,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.json import JsonMap
 from heatlite.features.nodes.agents.client import Agents, NodeFault
+from heatlite.features.nodes.feature import NodeSettings
 from heatlite.features.nodes.states import Origin
 from heatlite.features.nodes.store.records import (
     NodeActionRecord,
@@ -51,6 +52,8 @@ class Report(Struct):
     """Errors by node."""
     held_by: tuple[str, ...] = ()
     """Stack actions that held back node actions."""
+    refused: dict[str, str] = {}
+    """Reasons of runs that were set aside and cannot go on yet, by id. Not stored."""
 
     def json(self) -> JsonMap:
         """Return the stored form."""
@@ -82,6 +85,7 @@ class Turn:
         self.rows = store.of(NodeStore)
         self.clock = clock
         self.settings = settings
+        self.node_settings = settings.of(NodeSettings)
         self.agents = agents
         self.ledger = ledger
         self.root_id = claimed.root_id

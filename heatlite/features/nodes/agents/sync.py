@@ -87,8 +87,8 @@ def compare(
     `records` holds, by id, all unfinished actions of the node and all actions with an id of the answer.
     """
     if answer.known is None:
-        return Changes(_seen(node, replace(node, state=NodeState.UP, reason=""), now))
-    seen = replace(
+        return Changes(_answered(node, replace(node, state=NodeState.UP, reason=""), now))
+    answering = replace(
         node,
         state=NodeState.UP,
         reason="",
@@ -96,7 +96,7 @@ def compare(
         revision=answer.revision,
         kinds=list(answer.kinds),
     )
-    changes = Changes(_seen(node, seen, now))
+    changes = Changes(_answered(node, answering, now))
     for told in {told.id: told for told in answer.actions}.values():
         record = records.get(told.id)
         if record is None:
@@ -123,7 +123,7 @@ def compare(
     return changes
 
 
-def _seen(before: NodeRecord, node: NodeRecord, now: float) -> NodeRecord:
+def _answered(before: NodeRecord, node: NodeRecord, now: float) -> NodeRecord:
     """Return the node after an answer; an unchanged one costs no write."""
     return before if node == before else replace(node, seen_at=now)
 

@@ -8,12 +8,14 @@ from uuid import UUID
 
 from falcon import Response
 
-from heatlite.api import bodies, query
+from heatlite.api import query
 from heatlite.api.handlers.common import StackFinder, page, page_size
 from heatlite.api.request import Request
+from heatlite.api.wire import bodies
 from heatlite.core.errors import EntityNotFound, HTTPBadRequest
 from heatlite.core.json import AnyMap, JsonMap
-from heatlite.core.masking import NOTHING, Mask
+from heatlite.core.redaction.masking import NOTHING, Mask
+from heatlite.core.wire.base import Body, ShortText
 from heatlite.engine.types.outputs import StackReader
 from heatlite.features.nodes.api import views as node_views
 from heatlite.features.nodes.redaction import NodeVeil
@@ -32,12 +34,12 @@ OF_STACK_KEYS = tuple(key for key in KEYS if key != "stack")
 MAX_PAGE = 200
 
 
-class NewNodeAction(bodies.Body, frozen=True):
+class NewNodeAction(Body, frozen=True):
     """A new node action."""
 
     node: str
     """Name or id of a node of the stack or of one nested in it."""
-    kind: bodies.ShortText
+    kind: ShortText
     """Kind of the action; one of the agent's kinds."""
     args: AnyMap | None = None
     """Arguments of its kind; at most 256 KiB of JSON."""
@@ -50,7 +52,7 @@ class NewNodeAction(bodies.Body, frozen=True):
     """A UUID of the caller's own. A repeated request with it answers the first one's action as it is now."""
 
 
-class Decision(bodies.Body, frozen=True):
+class Decision(Body, frozen=True):
     """The approval or the rejection of what was read."""
 
     digest: str | None = None

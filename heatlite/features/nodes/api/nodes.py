@@ -4,9 +4,10 @@ from http import HTTPStatus
 
 from falcon import Response
 
-from heatlite.api import bodies, query
+from heatlite.api import query
 from heatlite.api.handlers.common import StackFinder
 from heatlite.api.request import Request
+from heatlite.api.wire import bodies
 from heatlite.core.errors import EntityNotFound
 from heatlite.engine.operations.signals import Signals
 from heatlite.features.nodes.agents.registration import Nodes as NodeRegistry
@@ -53,11 +54,11 @@ class Nodes:
 
     def on_get(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """List the nodes of the stack tree, and the time of the last orchestration."""
-        seen = self._nodes.seen(self._finder.find_live(req, stack_name, stack_id))
+        listing = self._nodes.listing(self._finder.find_live(req, stack_name, stack_id))
         resp.media = {
-            "nodes": [node_views.node(node, counts, seen.orchestration) for node, counts in seen.nodes],
-            "orchestration": node_views.orchestration(seen.orchestration),
-            "refused": [node_views.refused(one) for one in seen.refused],
+            "nodes": [node_views.node(node, counts, listing.orchestration) for node, counts in listing.nodes],
+            "orchestration": node_views.orchestration(listing.orchestration),
+            "refused": [node_views.refused(one) for one in listing.refused],
         }
 
     def on_post_orchestrate(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:

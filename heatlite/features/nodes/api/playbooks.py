@@ -7,13 +7,17 @@ from functools import partial
 from http import HTTPStatus
 
 from falcon import Response
+from msgspec.structs import replace
 
-from heatlite.api import bodies, query, views
+from heatlite.api import query
 from heatlite.api.handlers.common import StackFinder, page, page_size
 from heatlite.api.request import Request
+from heatlite.api.wire import bodies, views
 from heatlite.core.errors import EntityNotFound, HTTPBadRequest
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Verb
+from heatlite.core.wire.base import Body
+from heatlite.engine.why.reading import Reasons
 from heatlite.features.nodes.api import views as node_views
 from heatlite.features.nodes.api.node_actions import MAX_PAGE, digest_of
 from heatlite.features.nodes.playbooks import Playbooks as PlaybookOperations
@@ -23,7 +27,7 @@ from heatlite.store.records import ActionRecord
 from heatlite.store.store import Store
 
 
-class PlaybookText(bodies.Body, frozen=True):
+class PlaybookText(Body, frozen=True):
     """A playbook."""
 
     document: str
@@ -33,7 +37,10 @@ class PlaybookText(bodies.Body, frozen=True):
 class Playbooks:
     """P/node_playbooks, P/node_playbook_runs and below; S/node_playbook_runs."""
 
-    def __init__(self, finder: StackFinder, store: Store, playbooks: PlaybookOperations) -> None:
+    def __init__(
+        self, finder: StackFinder, store: Store, playbooks: PlaybookOperations, reasons: Reasons
+    ) -> None:
+        self._reasons = reasons
         self._finder = finder
         self._store = store
         self._rows = store.of(NodeStore)
@@ -88,6 +95,8 @@ class Playbooks:
         resp.media = self._shown(req, self._playbooks.reject(req.caller, self._find(req, run)))
 
     def _shown(self, req: Request, run: ActionRecord) -> JsonMap:
+        reason = self._reasons.of_actions(req.caller, [run]).get(run.id, run.status_reason)
+        run = replace(run, status_reason=reason)
         return {"action": views.action(req.base, run, self._store.action_list.relations([run])[run.id])}
 
     def _find(self, req: Request, run_id: str) -> ActionRecord:
@@ -96,7 +105,7 @@ class Playbooks:
         Names its stack for the audit log.
         """
         found = self._store.actions.get(run_id)
-        if found is None or found.project != req.caller.project or found.verb is not Verb.PLAYBOOK:
+        if found is None or found.project != req.caller.project or found.verb is not Verb.RUN:
             raise EntityNotFound(entity="Run of a playbook", name=run_id)
         req.concerns(self._store.stacks.get(found.stack_id))
         return found

@@ -32,7 +32,7 @@ def add(routes: Routes, components: Components) -> None:
     rules = {"GET": "node_actions:list", "POST": "node_actions:create"}
     routes.add(S + "/node_actions", node_actions, "of_stack", query={"GET": OF_STACK_KEYS}, **rules)
 
-    playbooks = Playbooks(finder, store, made.playbooks)
+    playbooks = Playbooks(finder, store, made.playbooks, components.reasons)
     routes.add(P + "/node_playbooks", playbooks, query={"GET": ("limit", "marker")}, GET="node_playbooks:list")
     routes.add(
         P + "/node_playbooks/{playbook}",

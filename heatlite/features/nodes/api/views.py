@@ -6,7 +6,7 @@ Pure functions. `base` is the URL at which clients reach the server.
 from collections.abc import Iterable, Mapping
 from urllib.parse import quote
 
-from heatlite.api.views import action_url, link, project_url
+from heatlite.api.wire.views import action_url, link, project_url
 from heatlite.core.clock import to_text
 from heatlite.core.json import JsonMap, as_map
 from heatlite.features.nodes.agents.registration import RefusedAgent
@@ -94,9 +94,9 @@ def node(record: NodeRecord, counts: Mapping[NodeActionState, int], last: Orches
 
     `last` is the last orchestration of its tree. It tells why a node that is up gets no work.
     """
-    seen, reason = record.seen_at, record.reason
+    seen_at, reason = record.seen_at, record.reason
     if last is not None and last.ended_at is not None and record.state is NodeState.UP:
-        seen = max(seen or 0.0, last.ended_at)  # an orchestration without news writes nothing
+        seen_at = max(seen_at or 0.0, last.ended_at)  # an orchestration without news writes nothing
         faults = as_map(last.report.get("errors"))
         reason = str(faults.get(record.name) or faults.get(f"{record.name} ({record.id})") or "")
     return {
@@ -110,7 +110,7 @@ def node(record: NodeRecord, counts: Mapping[NodeActionState, int], last: Orches
         "kinds": list(record.kinds),
         "deployments": record.deployments,
         "registered_at": to_text(record.registered_at),
-        "seen_at": to_text(seen),
+        "seen_at": to_text(seen_at),
         "unfinished": {str(state): count for state, count in sorted(counts.items())},
     }
 

@@ -3,16 +3,18 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from heatlite.core.json import JsonMap, canonical
+from heatlite.core.status import Status, Verb
 from heatlite.features.nodes.states import AT_AGENT, ENDED, OPEN, NodeActionState
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeTransitionRecord, RunStep
 from heatlite.features.nodes.store.tables import NodeAction, NodeTransition
 from heatlite.store.actions.table import OPEN as OPEN_ACTION
-from heatlite.store.batch import Table
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Value
-from heatlite.store.large_values import ProjectValues
+from heatlite.store.records import ActionRecord
 from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
+from heatlite.store.writes.batch import Table
+from heatlite.store.writes.large_values import ProjectValues
 
 _ROWS = Rows(NodeActionRecord, NodeAction)
 _STEPS = Rows(RunStep, NodeAction)
@@ -113,6 +115,26 @@ class NodeActions:
             " AND node.state <> 'UNREACHABLE' ORDER BY seq"
         )
         return [found for (found,) in self._database.read(sql, (root_id,))]
+
+    def waiting_for_unhealthy(self, runs: Sequence[ActionRecord]) -> set[str]:
+        """Return the ids of those of some runs that wait for CHECK_FAILED nodes only.
+
+        Nothing of these is at an agent, or may be sent.
+        """
+        stages = {run.id: run.inputs.stages or () for run in runs}
+        resource, found = self._database.quote("resource"), dict[str, bool]()
+        for some in chunks(list(stages)):
+            sql = (
+                "SELECT run_id, stage, state, sent_at, cancel_asked, verb, status FROM node_action"
+                f" LEFT JOIN {resource} ON {resource}.id = node_id WHERE run_id IN ({marks(some)})"
+                f" AND turn AND node_action.{_OPEN}"
+            )
+            for run_id, stage, state, sent_at, cancel_asked, verb, status in self._database.read(sql, some):
+                is_unsent = state == NodeActionState.PENDING_SCHEDULE and sent_at is None and not cancel_asked
+                is_unwell = (verb, status) == (Verb.CHECK, Status.FAILED)
+                waits = is_unsent and is_unwell and stages[run_id][stage].unhealthy != "skip"
+                found[run_id] = waits and found.get(run_id, True)
+        return {run_id for run_id, waits in found.items() if waits}
 
     def results(self, ids: Sequence[str], root_id: str) -> dict[str, bool | None]:
         """Return the success of those of the ids that are node actions.

@@ -9,13 +9,13 @@ from heatlite.core.json import JsonMap, dump
 from heatlite.features.nodes.states import NAME
 from heatlite.features.nodes.store.records import NodeRecord, OrchestrationRecord
 from heatlite.features.nodes.store.tables import Node, Orchestration
-from heatlite.store.batch import Table
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Sent
 from heatlite.store.errors import Fenced
 from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.stacks import Resource
+from heatlite.store.writes.batch import Table
 
 _NODES = Rows(NodeRecord, Node)
 _ORCHESTRATIONS = Rows(OrchestrationRecord, Orchestration)

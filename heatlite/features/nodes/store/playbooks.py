@@ -4,9 +4,9 @@ import peewee
 
 from heatlite.features.nodes.store.records import NodePlaybookRecord
 from heatlite.features.nodes.store.tables import NodePlaybook
-from heatlite.store.batch import Table
 from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
+from heatlite.store.writes.batch import Table
 
 _ROWS = Rows(NodePlaybookRecord, NodePlaybook)
 

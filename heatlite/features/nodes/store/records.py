@@ -100,6 +100,7 @@ class RunStep(Struct, frozen=True):
     sent_at: float | None = None
     cancel_asked: bool = False
     error: str = ""
+    node_id: str = ""
 
     @property
     def has_ended(self) -> bool:

@@ -2,19 +2,19 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from heatlite.core.clock import DAY
 from heatlite.core.config import Settings
-from heatlite.core.meter import Gauge
+from heatlite.core.runtime.meter import Gauge
 from heatlite.features.nodes.states import ENDED, PENDING, NodeActionState, NodeState
 from heatlite.features.nodes.store.node_actions import NodeActions
 from heatlite.features.nodes.store.nodes import Nodes, Orchestrations
 from heatlite.features.nodes.store.playbooks import Playbooks
 from heatlite.features.nodes.store.tables import MODELS, Node, NodeAction, NodeTransition
 from heatlite.store.actions.table import OPEN
-from heatlite.store.feature_store import FeatureStore, OldRows, Rule
-from heatlite.store.large_values import ProjectValues
+from heatlite.store.feature_store import FeatureStore, Moved, OldRows, Rule
+from heatlite.store.records import ActionRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
-
-DAY = 86_400.0
+from heatlite.store.writes.large_values import ProjectValues
 
 
 def _any_of(states: Collection[NodeActionState]) -> str:
@@ -73,6 +73,7 @@ class NodeStore(FeatureStore):
     """Nodes, their actions, orchestrations and playbooks."""
 
     tables = MODELS
+    holders = (NodeAction,)
     rules = RULES
     unended = f"SELECT 1 FROM node_action WHERE node_action.id = depended AND {_OPEN}"
     decisions = (
@@ -107,12 +108,19 @@ class NodeStore(FeatureStore):
         for model in (Node, NodeAction):
             self.database.change(model.delete().where(model.stack_id.in_(stack_ids)))
 
+    def resources_moved(self, moved: Moved) -> None:
+        moved.rename(self.database, "node", "name")
+        moved.rename(self.database, "node_action", "node")
+
     def has_work(self, project: str, work_id: str) -> bool:
         found = self.node_actions.get(work_id)
         return found is not None and found.project == project
 
     def running(self, root_id: str) -> Sequence[str]:
         return self.node_actions.at_agents(root_id)
+
+    def resting(self, runs: Sequence[ActionRecord]) -> Collection[str]:
+        return self.node_actions.waiting_for_unhealthy(runs)
 
     def results(self, ids: Sequence[str], root_id: str) -> Mapping[str, bool | None]:
         return self.node_actions.results(ids, root_id)

@@ -123,5 +123,3 @@ class NodePlaybook(peewee.Model):
 
 
 MODELS = (Node, NodeAction, NodeTransition, Orchestration, NodePlaybook)
-HOLDERS = (NodeAction,)
-"""Tables whose rows refer to large values of their project."""

@@ -18,6 +18,8 @@ class Policy(Signalled[P_co]):
 
     quick = True
 
+    resizes = True
+
     def handle_create(self) -> None:
         self.draw_key()
         self.physical_id = self.physical_name

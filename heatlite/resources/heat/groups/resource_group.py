@@ -5,6 +5,7 @@ from functools import cache
 from itertools import islice
 from typing import cast
 
+from heatlite.core.errors import InvalidValue
 from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.plugin import ChildStack, Schema, SupportStatus, prop
 from heatlite.plugin.groups import SizedGroup, SizeLimits
@@ -175,6 +176,17 @@ class ResourceGroup(
     def new_names(self, count: int, leaving: Sequence[str]) -> list[str]:
         taken = {*self.definitions, *leaving, *self._removed()}
         return numbered(count, taken)
+
+    def admit(self, names: Sequence[str]) -> None:
+        withdrawn = {name: text for name, text in self._withdrawn().items() if name not in names}
+        kept = self._removed().keys() - (self._withdrawn().keys() - withdrawn.keys())
+        self.data["withdrawn"] = withdrawn
+        self.data["removed"] = {name: text for name, text in as_map(self.data.get("removed")).items() if name in kept}
+        after = [*self.definitions, *names]
+        possible = numbered(len(after), self._removed())
+        if sorted(after) != sorted(possible):
+            free = ", ".join(sorted({*possible} - {*self.definitions}, key=int))
+            raise InvalidValue(f"Group {self.name} gives {len(names)} new members the names {free}.")
 
     def new_definition(self, name: str) -> Json:
         define = self._definer()

@@ -1,16 +1,18 @@
 """OS::Heat::AutoScalingGroup, and the base of all scaling groups."""
 
+import hashlib
 import math
+import uuid
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import count
+from itertools import count, islice
 from typing import Final, Protocol, cast
 
 from heatlite.core.errors import InvalidTemplateAttribute
 from heatlite.core.group_sizes import adjusted, within
 from heatlite.core.ids import new_id, short_id
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, dump
 from heatlite.plugin import ChildStack, Member, NoActionNeeded, Schema, SupportStatus, prop
 from heatlite.plugin.groups import SizedGroup, SizeLimits
 from heatlite.plugin.nested import member_value, steps_of
@@ -26,10 +28,14 @@ def _new_name() -> str:
     return short_id(new_id())
 
 
+def _drawn_name(text: str) -> str:
+    return short_id(str(uuid.UUID(bytes=hashlib.sha256(text.encode()).digest()[:16], version=4)))
+
+
 class ScalingGroup(Group[P_co], SizedGroup[P_co]):
     """Base of the scaling groups.
 
-    Members have random names, which they keep. Failed members are removed first, then the oldest.
+    Members have drawn names, which they keep. Failed members are removed first, then the oldest.
     """
 
     @abstractmethod
@@ -45,7 +51,7 @@ class ScalingGroup(Group[P_co], SizedGroup[P_co]):
 
         An operation may have set it; it stays within the limits.
         """
-        asked, limits = self.asked_size(), self.size_limits()
+        asked, limits = self.asked_size(), self.limits
         remembered = self.remembered_size(asked)
         return wanted_size(present, limits.low, limits.high, asked if remembered is None else remembered)
 
@@ -137,7 +143,16 @@ class ScalingGroup(Group[P_co], SizedGroup[P_co]):
         return sorted(order, key=lambda name: name in self.facts.recorded)
 
     def new_names(self, count: int, leaving: Sequence[str]) -> list[str]:
-        return [_new_name() for _ in range(count)]
+        """Return names for new members.
+
+        They stay the same while the group does, so that a plan holds.
+        """
+        nested = self.nested
+        made = [] if nested is None else [[one.name, one.created_at] for one in nested.members]
+        state = dump([self.physical_id, made, sorted(self.definitions), {**self.data}])
+        taken = {*self.definitions, *leaving}
+        drawn = (_drawn_name(f"{state} {number}") for number in range(count + len(taken)))
+        return [*islice((name for name in drawn if name not in taken), count)]
 
     def new_definition(self, name: str) -> Json:
         return self.definition()
@@ -155,7 +170,7 @@ class ScalingGroup(Group[P_co], SizedGroup[P_co]):
     def resized(self, wanted: Mapping[str, Json]) -> ChildStack:
         if not self.scaled_by_signals:
             raise NoActionNeeded(detail=f"signals do not scale group {self.name}.")
-        limits = self.size_limits()
+        limits = self.limits
         adjustment = cast(float, wanted["adjustment"])
         kind, least = str(wanted["kind"]), cast("int | None", wanted["least"])
         present = len(self.well())

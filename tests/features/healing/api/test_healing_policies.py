@@ -3,11 +3,14 @@
 import json
 import re
 
+import pytest
+
 from tests.api.conftest import Heat, template, value
 
 POLICY = {"healing_policy": "2026-11-22", "mode": "propose"}
 
 
+@pytest.mark.slow
 def test_the_policies_of_a_project_are_listed_in_pages(heat: Heat) -> None:
     paths = [heat.create(template(a=value()), name=name) for name in ("one", "two", "gone", "without")]
     for path in paths[:3]:

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
+from heatlite.core.actions.repairs import RepairStep
 from heatlite.core.context import Context
 from heatlite.core.errors import (
     ActionConflict,
@@ -23,11 +24,10 @@ from heatlite.core.errors import (
 )
 from heatlite.core.ids import random_id
 from heatlite.core.json import JsonMap
-from heatlite.core.meter import Meter
-from heatlite.core.repairs import RepairStep
+from heatlite.core.runtime.meter import Meter
 from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.engine.operations.repairs import Repairs
-from heatlite.engine.state.group_requests import Criteria, DeleteMembers, ScaleIn, ScaleOut, SizeRequest
+from heatlite.engine.state.group_requests import Criteria, DeleteMembers, Leave, ScaleIn, ScaleOut, SizeRequest
 from heatlite.features.healing.by_hand import HealRequest
 from heatlite.features.healing.errors import HealingHeld, PolicyChanged
 from heatlite.features.healing.loop.sweep import HealingLoop
@@ -45,6 +45,7 @@ from heatlite.features.healing.terms import IGNORABLE, Brake, IncidentState, Rep
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import MEMBER, START, Engine, template, thing
 from tests.engine.test_groups import group, nested
+from tests.tables import few, sampled
 
 OBSERVED, CONFIRMED, MARKED, PROPOSED, REPAIRING, SETTLING, CLOSED = IncidentState
 AUTO: JsonMap = {"mode": "auto", "cooldown": 0, "max_repairs": {"count": 100, "per": 3600}}
@@ -104,7 +105,8 @@ class Healing:
         """Leave it to the test when a sweep sees what has happened."""
         worker = self.engine.server.worker
         assert worker is not None
-        worker._sweep.stop()
+        for job in worker._due:
+            job.stop()
 
     def sweep(self, times: int = 6) -> None:
         """Have the loop look, and let what it begins end."""
@@ -158,7 +160,7 @@ def healing(engine: Engine) -> Iterator[Healing]:
         yield subject
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_one_of_six_is_marked_replaced_and_closed(healing: Healing) -> None:
     healing.policy(**AUTO)
     before = healing.ids()
@@ -193,7 +195,7 @@ def test_the_mark_has_its_reason_and_one_event(healing: Healing) -> None:
     assert healing.told(incident) == ("MARKED", "mode_off")
 
 
-@pytest.mark.parametrize("mode", ["off", "propose"])
+@pytest.mark.parametrize("mode", few(["off", "propose"]))
 def test_nothing_is_replaced_without_leave(healing: Healing, mode: str) -> None:
     healing.policy(**{**AUTO, "mode": mode})
     before = healing.ids()
@@ -219,6 +221,7 @@ def test_a_proposal_does_not_wait_for_the_engine_that_wanted_it(
     assert healing.told(incident) == ("PROPOSED", "awaiting_approval")
 
 
+@pytest.mark.slow
 def test_an_outage_of_the_monitoring_marks_nothing(healing: Healing) -> None:
     healing.policy(**AUTO)
     begin = healing.engine.now_on(healing.stack)
@@ -235,6 +238,7 @@ def test_an_outage_of_the_monitoring_marks_nothing(healing: Healing) -> None:
     assert healing.ids() == before
 
 
+@pytest.mark.slow
 def test_a_tree_whose_row_is_held_keeps_no_other_waiting(healing: Healing, monkeypatch: pytest.MonkeyPatch) -> None:
     """A frozen process may hold it."""
     first = healing.fire("g/1")
@@ -258,6 +262,7 @@ def test_a_tree_whose_row_is_held_keeps_no_other_waiting(healing: Healing, monke
     assert (healing.incident(first).due or 0.0) < healing.now < (healing.incident(second).due or 0.0)
 
 
+@pytest.mark.slow
 def test_a_report_soon_after_a_storm_begins_no_other(healing: Healing) -> None:
     healing.policy(**AUTO)
     incidents = [healing.fire(f"g/{number}") for number in range(5)]
@@ -273,7 +278,7 @@ def test_a_report_soon_after_a_storm_begins_no_other(healing: Healing) -> None:
     assert told == [line for line in healing.engine.told(healing.stack) if "STORM" in line]
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["resolved at once", "closed by hand"])
 def test_a_breaker_closes_with_the_last_incident(healing: Healing, end: str) -> None:
     """The next report is evidence: no release of an old breaker takes it away."""
@@ -316,7 +321,7 @@ def test_scopes_of_a_deleted_stack_do_not_count(healing: Healing) -> None:
     assert healing.rows.scopes.counts() == (0, 0)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_after_an_outage_nothing_happens_without_a_new_report(healing: Healing) -> None:
     healing.policy(**AUTO)
     incidents = [healing.fire(f"g/{number}") for number in range(3)]
@@ -346,6 +351,7 @@ def test_resolved_before_the_hold_leaves_no_trace(healing: Healing) -> None:
     assert healing.engine.told(healing.group, begin) == []
 
 
+@pytest.mark.slow
 def test_resolved_after_the_mark_takes_it_back(healing: Healing) -> None:
     incident = healing.fire("g/2")
     healing.pass_(90)
@@ -366,7 +372,7 @@ def test_a_mark_by_hand_is_not_taken_back(healing: Healing) -> None:
     assert healing.states()["2"] == "CHECK_FAILED"
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_mark_expires_without_reports(healing: Healing) -> None:
     incident = healing.fire("g/2")
     healing.pass_(90)
@@ -377,7 +383,7 @@ def test_a_mark_expires_without_reports(healing: Healing) -> None:
     assert healing.states()["2"] == "CHECK_COMPLETE"
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize(("operation", "after"), [("lock", 30), ("lock", 90), ("suspend", 30)])
 def test_a_lock_or_suspension_is_followed_by_nothing_without_a_new_report(
     healing: Healing, operation: str, after: float
@@ -404,6 +410,7 @@ def test_a_lock_or_suspension_is_followed_by_nothing_without_a_new_report(
     assert healing.updates() == 1
 
 
+@pytest.mark.slow
 def test_a_lock_that_no_sweep_has_seen_demands_a_new_report(healing: Healing) -> None:
     healing.policy(**AUTO, **{"grace": 0})
     incident = healing.fire("g/2")
@@ -414,6 +421,7 @@ def test_a_lock_that_no_sweep_has_seen_demands_a_new_report(healing: Healing) ->
     assert healing.told(incident) == ("OBSERVED", "confirming")
 
 
+@pytest.mark.slow
 def test_a_user_update_closes_the_incident(healing: Healing) -> None:
     incident = healing.fire("g/2")
     healing.pass_(90)
@@ -438,7 +446,32 @@ def test_scale_in_closes_the_incident_of_the_member_that_goes(healing: Healing) 
     assert healing.told(incident) == ("CLOSED", "gone")
 
 
-@pytest.mark.full
+def test_a_member_whose_repair_settles_does_not_leave(healing: Healing) -> None:
+    """Others leave, and the incident of one that leaves ends as of one that goes."""
+    healing.policy(**AUTO)
+    engine = healing.engine
+
+    def leave(member: str) -> None:
+        engine.components.leaving.leave(engine.who, engine.get(healing.stack), "g", Leave((member,)))
+
+    other = healing.fire("g/4")
+    healing.sweep()
+    leave("4")
+    healing.pass_(60)
+    assert healing.told(other) == ("CLOSED", "gone")
+    incident = healing.fire("g/2")
+    healing.sweep()
+    healing.pass_(60)
+    assert healing.told(incident)[0] == "SETTLING"
+    with pytest.raises(ActionConflict, match=f"cannot leave now: its incident {incident} is SETTLING"):
+        leave("2")
+    healing.resolve(incident)
+    healing.sweep()
+    leave("2")
+    assert healing.ids().keys() == {"0", "1", "3", "5"}
+
+
+@pytest.mark.slow
 def test_a_window_opens_once(healing: Healing) -> None:
     opening = START - START % 86400 + 86400 + 7200
     healing.ttl = 200_000
@@ -455,7 +488,7 @@ def test_a_window_opens_once(healing: Healing) -> None:
     assert healing.updates() == 1
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_after_an_hour_without_engines_a_new_report_comes_first(healing: Healing) -> None:
     opening = START - START % 86400 + 86400 + 7200
     healing.ttl = 200_000
@@ -470,6 +503,7 @@ def test_after_an_hour_without_engines_a_new_report_comes_first(healing: Healing
     assert healing.told(incident)[0] == "SETTLING"
 
 
+@pytest.mark.slow
 def test_trouble_soon_after_a_repair_goes_on_with_the_next_step(healing: Healing) -> None:
     healing.policy(**AUTO, ladder=[{"step": "replace", "settle": 60}, {"step": "replace", "settle": 60}])
     first = healing.fire("g/2")
@@ -488,6 +522,7 @@ def test_trouble_soon_after_a_repair_goes_on_with_the_next_step(healing: Healing
     assert healing.rows.scopes.of_root(healing.stack.id)["g"].failures == 1
 
 
+@pytest.mark.slow
 def test_a_rule_limits_repairs_for_longer_than_the_rest_of_the_policy(healing: Healing) -> None:
     limit: JsonMap = {"match": "g", "max_repairs": {"count": 1, "per": 604_800}, "min_healthy": 604_800}
     healing.policy(**{**AUTO, "rules": [limit]})
@@ -504,7 +539,7 @@ def test_a_rule_limits_repairs_for_longer_than_the_rest_of_the_policy(healing: H
     assert healing.incident(again).step == 1, "the repair has failed: it did not help for long enough"
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_of_two_marked_members_one_is_repaired_at_a_time(healing: Healing) -> None:
     healing.policy(**AUTO, max_unhealthy=3)
     one = healing.fire("g/1")
@@ -522,6 +557,7 @@ def test_of_two_marked_members_one_is_repaired_at_a_time(healing: Healing) -> No
     assert healing.updates() == 1
 
 
+@pytest.mark.slow
 def test_two_at_a_time_share_one_update(healing: Healing) -> None:
     healing.policy(**AUTO, max_unhealthy=3, parallel=2)
     incidents = [healing.fire(f"g/{number}") for number in range(3)]
@@ -540,7 +576,7 @@ def test_a_busy_stack_is_marked_when_it_is_free(healing: Healing) -> None:
     assert healing.told(incident) == ("MARKED", "mode_off")
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_hundred_single_servers_are_a_storm(engine: Engine) -> None:
     stacks = [engine.create(template(a=thing()), name=f"s{number}") for number in range(12)]
     with engine.clock.held():
@@ -576,7 +612,7 @@ def files(healing: Healing, number: int) -> StackRecord:
     return healing.stack
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_repairs_that_fail_suspend_the_scope(healing: Healing, plugins: Path) -> None:
     a_file(healing)
     healing.policy(**{**AUTO, "cooldown": 100}, give_up_after=2)
@@ -606,6 +642,7 @@ def approve(healing: Healing, incident: str, digest: str) -> None:
     healing.engine.components.of(Parts).operations.approve(MEMBER, incident, digest)
 
 
+@pytest.mark.slow
 def test_a_repair_that_spreads_waits_for_approval(healing: Healing) -> None:
     config = {"type": "OS::Heat::RandomString", "properties": {"salt": {"get_attr": ["a", "output"]}}}
     healing.stack = healing.engine.create(template(a=thing(), b=config), name="spreads", wait=False)
@@ -622,6 +659,7 @@ def test_a_repair_that_spreads_waits_for_approval(healing: Healing) -> None:
     assert healing.told(incident)[0] == "SETTLING"
 
 
+@pytest.mark.slow
 def test_a_repair_of_an_id_within_a_text(healing: Healing) -> None:
     text = {"str_replace": {"template": "x-N", "params": {"N": {"get_resource": "a"}}}}
     user = {"type": "OS::Heat::SoftwareConfig", "properties": {"config": text}}
@@ -635,6 +673,7 @@ def test_a_repair_of_an_id_within_a_text(healing: Healing) -> None:
     assert healing.told(incident) == ("PROPOSED", "spreads")
 
 
+@pytest.mark.slow
 def test_a_look_that_fails_is_told_and_repeated(healing: Healing, monkeypatch: pytest.MonkeyPatch) -> None:
     healing.policy(**AUTO)
     incident = healing.fire("g/2")
@@ -654,6 +693,7 @@ def test_a_look_that_fails_is_told_and_repeated(healing: Healing, monkeypatch: p
     assert healing.told(incident)[0] == "SETTLING"
 
 
+@pytest.mark.slow
 def test_a_proposed_plan_is_carried_out_once_it_is_approved(healing: Healing) -> None:
     healing.policy(**{**AUTO, "mode": "propose"})
     incident = healing.fire("g/2")
@@ -683,13 +723,16 @@ def test_a_proposed_plan_is_carried_out_once_it_is_approved(healing: Healing) ->
         approve(healing, incident, digest)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "held"),
-    [
-        ({"mode": "off"}, ("MARKED", "mode_off")),
-        ({"mode": "propose"}, ("PROPOSED", "awaiting_approval")),
-        ({"ladder": [{"step": "reboot"}]}, ("MARKED", "no_step")),
-    ],
+    few(
+        [
+            ({"mode": "off"}, ("MARKED", "mode_off")),
+            ({"mode": "propose"}, ("PROPOSED", "awaiting_approval")),
+            ({"ladder": [{"step": "reboot"}]}, ("MARKED", "no_step")),
+        ]
+    ),
 )
 def test_a_repair_takes_nothing_along_that_has_other_settings(
     healing: Healing, rule: JsonMap, held: tuple[str, str]
@@ -730,6 +773,7 @@ def proposal(healing: Healing) -> tuple[str, str]:
     return incident, digest
 
 
+@pytest.mark.slow
 def test_a_proposal_whose_alert_has_resolved_is_not_approved(healing: Healing) -> None:
     healing.policy(**{**AUTO, "mode": "propose"})
     incident, digest = proposal(healing)
@@ -741,6 +785,7 @@ def test_a_proposal_whose_alert_has_resolved_is_not_approved(healing: Healing) -
     assert healing.updates() == 0
 
 
+@pytest.mark.slow
 def test_an_acknowledgement_of_a_scope_that_works_takes_no_proposal_back(healing: Healing) -> None:
     healing.policy(**{**AUTO, "mode": "propose"})
     with healing.store.transaction():
@@ -760,6 +805,7 @@ def test_a_held_approval_tells_how_to_repair_all_the_same(healing: Healing) -> N
         approve(healing, incident, digest)
 
 
+@pytest.mark.slow
 def test_a_proposal_beyond_steps_that_a_type_cannot_do_is_approved(healing: Healing) -> None:
     healing.policy(**{**AUTO, "mode": "propose"}, ladder=LADDER)
     incident, digest = proposal(healing)
@@ -770,6 +816,7 @@ def test_a_proposal_beyond_steps_that_a_type_cannot_do_is_approved(healing: Heal
     assert (repair.step, repair.position) == (RepairStep.REPLACE, 2)
 
 
+@pytest.mark.slow
 def test_the_step_that_is_left_waits_for_its_window(healing: Healing) -> None:
     ladder: list[JsonMap] = [{"step": "reboot", "any_time": True}, {"step": "replace"}]
     healing.policy(**AUTO, ladder=ladder, windows=[{"cron": "0 0 1 1 *", "duration": 3600}])
@@ -797,7 +844,7 @@ def test_an_incident_that_is_closed_by_hand_is_muted(healing: Healing) -> None:
         operations.close(Context("other"), incident, "")
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_policy_that_is_put_starts_nothing(healing: Healing) -> None:
     operations = healing.engine.components.of(Parts).operations
     incident = healing.fire("g/2")
@@ -820,6 +867,7 @@ def test_a_policy_that_is_put_starts_nothing(healing: Healing) -> None:
     assert (scope.facts.members, scope.facts.unhealthy, scope.facts.under_repair) == (6, 1, 0)
 
 
+@pytest.mark.slow
 def test_deletion_during_a_repair_leaves_nothing(healing: Healing, plugins: Path) -> None:
     healing.stop_own_sweep()
     stack = a_file(healing)
@@ -834,7 +882,7 @@ def test_deletion_during_a_repair_leaves_nothing(healing: Healing, plugins: Path
     assert [path.name for path in plugins.iterdir() if path.name != "journal"] == []
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_two_engines_begin_one_repair(healing: Healing) -> None:
     healing.policy(**AUTO)
     healing.fire("g/2")
@@ -851,6 +899,7 @@ def test_two_engines_begin_one_repair(healing: Healing) -> None:
     assert healing.updates() == 1
 
 
+@pytest.mark.slow
 def test_a_mark_that_is_taken_back_by_hand_closes_the_incident(healing: Healing) -> None:
     incident = healing.fire("g/2")
     healing.pass_(90)
@@ -862,6 +911,7 @@ def test_a_mark_that_is_taken_back_by_hand_closes_the_incident(healing: Healing)
     assert episode.muted_for == healing.incident(incident).physical_id
 
 
+@pytest.mark.slow
 def test_a_mark_stays_after_a_check_that_finds_the_object(healing: Healing) -> None:
     incident = healing.fire("g/2")
     healing.pass_(90)
@@ -871,6 +921,7 @@ def test_a_mark_stays_after_a_check_that_finds_the_object(healing: Healing) -> N
     assert healing.states()["2"] == "CHECK_FAILED"
 
 
+@pytest.mark.slow
 def test_a_member_in_a_group_in_a_group_is_repaired_from_the_root(healing: Healing) -> None:
     engine = healing.engine
     healing.stack = engine.create(template(g=group(2, group(2, thing()))), name="deep", wait=False)
@@ -899,9 +950,8 @@ def test_a_member_in_a_group_in_a_group_is_repaired_from_the_root(healing: Heali
     engine.unlock(groups["0"])
 
 
-@pytest.mark.full
-@pytest.mark.share(4)
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", sampled(range(12), 4, pytest.mark.thorough))
 def test_no_history_breaks_a_brake(healing: Healing, seed: int) -> None:
     """Limits hold in random histories, and each mark has its incident.
 
@@ -962,6 +1012,7 @@ def change(healing: Healing, request: SizeRequest) -> None:
     healing.sweep(1)
 
 
+@pytest.mark.slow
 def test_a_protected_resource_is_not_repaired_until_it_is_reported_again(healing: Healing) -> None:
     healing.policy(**AUTO)
     protection = healing.engine.components.protection
@@ -990,6 +1041,7 @@ def test_a_tree_that_cannot_be_read_is_looked_at_later(healing: Healing) -> None
     assert healing.incident(incident).due == now + 60
 
 
+@pytest.mark.slow
 def test_a_mark_of_two_sources_goes_with_the_last(healing: Healing) -> None:
     first = healing.fire("g/2")
     healing.pass_(90)
@@ -1007,6 +1059,7 @@ def test_a_mark_of_two_sources_goes_with_the_last(healing: Healing) -> None:
     assert healing.states()["2"] == "CHECK_COMPLETE"
 
 
+@pytest.mark.slow
 def test_a_mark_by_hand_that_came_first_stays(healing: Healing) -> None:
     healing.engine.mark(healing.group, "2")
     incident = healing.fire("g/2")
@@ -1035,7 +1088,7 @@ def mark(healing: Healing, member: str) -> None:
     healing.engine.components.health.mark(MEMBER, healing.group, member, True, "smoke")
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_what_is_marked_is_repaired_by_hand(healing: Healing) -> None:
     with pytest.raises(InvalidStackState, match="Nothing is marked"):
         heal(healing)
@@ -1054,7 +1107,7 @@ def test_what_is_marked_is_repaired_by_hand(healing: Healing) -> None:
     assert healing.told(incident.id) == ("CLOSED", "quiet")
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_brakes_hold_a_repair_by_hand_unless_they_are_ignored(healing: Healing) -> None:
     incident = healing.fire("g/2")
     healing.pass_(90)
@@ -1072,12 +1125,13 @@ def test_brakes_hold_a_repair_by_hand_unless_they_are_ignored(healing: Healing) 
     with pytest.raises(HealingHeld, match="cooldown, parallel"):
         heal(healing, "g/1")
     before = healing.ids()
-    heal(healing, "g/1", ignore=frozenset({Brake.COOLDOWN, Brake.PARALLEL, Brake.BREAKER_OPEN}))
+    heal(healing, "g/1", ignore=frozenset({Brake.REPAIR_COOLDOWN, Brake.PARALLEL, Brake.BREAKER_OPEN}))
     healing.sweep()
     after = healing.ids()
     assert {name for name in before if before[name] != after[name]} == {"1"}
 
 
+@pytest.mark.slow
 def test_a_lock_on_the_path_refuses_a_repair_by_hand_and_is_told(healing: Healing) -> None:
     healing.policy(**AUTO)
     healing.engine.lock(healing.group)
@@ -1091,6 +1145,7 @@ def test_a_lock_on_the_path_refuses_a_repair_by_hand_and_is_told(healing: Healin
     assert healing.updates() == 1
 
 
+@pytest.mark.slow
 def test_a_repair_of_what_is_marked_tells_that_it_is_locked(healing: Healing) -> None:
     mark(healing, "2")
     healing.engine.lock(healing.group)
@@ -1114,7 +1169,7 @@ def test_a_named_step_and_a_changed_plan(healing: Healing) -> None:
     assert healing.updates() == 0
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_repair_by_hand_skips_steps_that_a_type_cannot_do(healing: Healing) -> None:
     healing.policy(**AUTO, ladder=LADDER)
     mark(healing, "2")
@@ -1124,6 +1179,7 @@ def test_a_repair_by_hand_skips_steps_that_a_type_cannot_do(healing: Healing) ->
     assert (repair.path, repair.step, repair.position) == ("g/2", RepairStep.REPLACE, 2)
 
 
+@pytest.mark.slow
 def test_many_repairs_by_hand_are_no_storm(healing: Healing) -> None:
     healing.policy(**{**AUTO, "max_unhealthy": "100%", "parallel": 6})
     for member in "01234":
@@ -1132,7 +1188,7 @@ def test_many_repairs_by_hand_are_no_storm(healing: Healing) -> None:
     assert healing.updates() == 5
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_repair_by_hand_follows_one_whose_end_no_sweep_has_seen(healing: Healing) -> None:
     healing.stop_own_sweep()
     healing.policy(**AUTO)
@@ -1148,6 +1204,7 @@ def test_a_repair_by_hand_follows_one_whose_end_no_sweep_has_seen(healing: Heali
     assert (first.result, second.result) == (RepairResult.SUCCEEDED, RepairResult.SUCCEEDED)
 
 
+@pytest.mark.slow
 def test_a_report_may_come_with_the_end_of_a_repair_that_another_follows(
     healing: Healing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1169,6 +1226,7 @@ def test_a_report_may_come_with_the_end_of_a_repair_that_another_follows(
     heal(healing, "g/2", ignore=frozenset({Brake.PARALLEL}))
 
 
+@pytest.mark.slow
 def test_an_incident_whose_repair_has_ended_unseen_is_not_closed_in_silence(healing: Healing) -> None:
     healing.stop_own_sweep()
     healing.policy(**AUTO)
@@ -1186,6 +1244,7 @@ def test_an_incident_whose_repair_has_ended_unseen_is_not_closed_in_silence(heal
 # -- marks by request and of checks --------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_mark_by_request_is_repaired_where_the_policy_names_it(healing: Healing) -> None:
     healing.policy(**AUTO)
     mark(healing, "1")
@@ -1219,6 +1278,7 @@ def test_a_mark_by_request_that_is_taken_back_closes_its_incident(healing: Heali
     assert healing.told(incident.id) == ("CLOSED", "cleared")
 
 
+@pytest.mark.slow
 def test_a_second_opinion_holds_what_the_type_calls_healthy(healing: Healing) -> None:
     healing.policy(**AUTO, second_opinion="check")
     incident = healing.fire("g/2")
@@ -1233,6 +1293,7 @@ def test_a_second_opinion_holds_what_the_type_calls_healthy(healing: Healing) ->
     assert healing.told(incident)[0] == "SETTLING"
 
 
+@pytest.mark.slow
 def test_a_second_opinion_is_asked_about_each_resource_of_a_member(healing: Healing, plugins: Path) -> None:
     """A resource that its check finds healthy is not replaced with a broken one."""
     engine, file = healing.engine, {"type": "Example::Local::File", "properties": {"content": "x"}}
@@ -1251,6 +1312,7 @@ def test_a_second_opinion_is_asked_about_each_resource_of_a_member(healing: Heal
     assert {name for name, one in engine.ids(member).items() if one != before[name]} == {"server"}
 
 
+@pytest.mark.slow
 def test_a_failed_check_is_repaired_where_the_policy_names_it(healing: Healing, plugins: Path) -> None:
     stack = files(healing, 5)
     healing.policy(**AUTO, sources=["check"], second_opinion="check")
@@ -1295,6 +1357,7 @@ def of_a_phoenix(healing: Healing) -> None:
     healing.policy(**{**AUTO, "grace": 0, "give_up_after": 9}, ladder=LADDER)
 
 
+@pytest.mark.slow
 def test_a_reboot_that_helps_is_followed_by_nothing(healing: Healing) -> None:
     of_a_phoenix(healing)
     before = healing.engine.row(healing.stack, "p")
@@ -1310,7 +1373,7 @@ def test_a_reboot_that_helps_is_followed_by_nothing(healing: Healing) -> None:
     assert (healing.updates(), healing.engine.row(healing.stack, "p")) == (1, after)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_the_ladder_goes_on_at_the_next_report_after_the_step_has_settled(healing: Healing) -> None:
     of_a_phoenix(healing)
     before = healing.engine.row(healing.stack, "p")
@@ -1330,6 +1393,7 @@ def test_the_ladder_goes_on_at_the_next_report_after_the_step_has_settled(healin
     assert steps == [RepairStep.REBOOT, RepairStep.REBUILD, RepairStep.REPLACE]
 
 
+@pytest.mark.slow
 def test_steps_that_a_type_cannot_do_are_skipped_with_a_note(healing: Healing) -> None:
     healing.policy(**AUTO, ladder=LADDER)
     incident = healing.fire("g/2")

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from heatlite.core.errors import ActionConflict, ResourceIsLocked
 from heatlite.core.ids import random_id
-from heatlite.core.meter import Meter
+from heatlite.core.runtime.meter import Meter
 from heatlite.core.status import Status, Verb
 from heatlite.engine.state.group_requests import ScaleIn
 from heatlite.features.healing.loop.sweep import HealingLoop
@@ -22,6 +22,7 @@ from heatlite.features.healing.terms import Brake, ClosedAs, IncidentState, Word
 from tests.engine.conftest import MEMBER, START, Engine, attr, template, thing
 from tests.engine.test_groups import group, nested, scaling
 from tests.features.healing.engine.test_healing import AUTO, Healing
+from tests.tables import few, sampled
 
 OBSERVED, CONFIRMED, MARKED, PROPOSED, REPAIRING, SETTLING, CLOSED = IncidentState
 DAY = 86_400.0
@@ -99,7 +100,7 @@ PACES: dict[Brake, Callable[[Healing], Release]] = {
 }
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("brake", [*STOPS, *PACES])
 def test_a_brake_holds_and_its_release_begins_nothing(healing: Healing, brake: Brake) -> None:
     release = {**STOPS, **PACES}[brake](healing)
@@ -115,7 +116,7 @@ def test_a_brake_holds_and_its_release_begins_nothing(healing: Healing, brake: B
     assert healing.told(incident)[0] == "SETTLING"
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_repair_that_a_person_cancels_is_not_begun_again(engine: Engine) -> None:
     """Not before the alert has resolved once."""
     stack = engine.create(template(a=thing(action_wait_secs={"create": 60}), b=thing()))
@@ -169,9 +170,9 @@ def calls(healing: Healing, since: int) -> list[str]:
     return [line for line in begun if not line.split()[1].startswith(kinds)]
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", ["lock", "suspend"])
-@pytest.mark.parametrize("state", [OBSERVED, CONFIRMED, MARKED, PROPOSED])
+@pytest.mark.parametrize("state", sampled([OBSERVED, CONFIRMED, MARKED, PROPOSED], 2, pytest.mark.thorough))
 def test_after_a_lock_nothing_is_done_before_a_new_report(
     healing: Healing, state: IncidentState, operation: str
 ) -> None:
@@ -198,7 +199,7 @@ def test_after_a_lock_nothing_is_done_before_a_new_report(
     assert healing.updates() == 1
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", ["lock", "suspend"])
 def test_what_settles_goes_on_under_a_lock(healing: Healing, operation: str) -> None:
     incident, _ = reached(healing, SETTLING)
@@ -232,7 +233,7 @@ def restart(healing: Healing) -> None:
     healing.store, healing.loop = healing.engine.store, healing.engine.components.of(Parts).loop
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_window_opens_once_though_all_processes_restart_in_it(healing: Healing) -> None:
     incident = waits_for_window(healing)
     healing.engine.clock.pass_(61)
@@ -243,7 +244,7 @@ def test_a_window_opens_once_though_all_processes_restart_in_it(healing: Healing
     assert (healing.told(incident), healing.updates()) == (("CLOSED", "quiet"), 1)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_window_opens_once_for_two_engines(healing: Healing) -> None:
     incident = waits_for_window(healing)
     engine = healing.engine
@@ -260,8 +261,9 @@ def test_a_window_opens_once_for_two_engines(healing: Healing) -> None:
     assert (healing.told(incident)[0], healing.updates()) == ("SETTLING", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("event", "closed_as"), [("update", "replaced_by_update"), ("unmark", "cleared"), ("silence", "expired")]
+    ("event", "closed_as"), few([("update", "replaced_by_update"), ("unmark", "cleared"), ("silence", "expired")])
 )
 def test_an_incident_that_waits_for_its_window_ends_before_it(healing: Healing, event: str, closed_as: str) -> None:
     """The loop looks at once after a change of the tree."""
@@ -283,7 +285,7 @@ def test_an_incident_that_waits_for_its_window_ends_before_it(healing: Healing, 
     assert healing.now < OPENING - 3600
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_window_that_passed_while_nothing_ran_is_passed(healing: Healing) -> None:
     incident = waits_for_window(healing, duration=600)
     healing.engine.clock.pass_(3600)
@@ -304,7 +306,7 @@ def actions_of(engine: Engine, stack_id: str) -> list[str]:
     return [str(verb) for (verb,) in found]
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_member_of_a_template_in_a_group_in_a_group(engine: Engine) -> None:
     """Repairs are one update from the root; siblings get no action.
 

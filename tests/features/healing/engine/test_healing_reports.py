@@ -23,7 +23,7 @@ from heatlite.features.healing.terms import RepairResult
 from heatlite.resources.heat.testing import TestResource
 from tests.engine.conftest import MEMBER, Engine, template, thing
 from tests.features.healing.engine.test_healing import AUTO, Healing, files, healing  # noqa: F401 - a fixture
-from tests.thorough import THOROUGH
+from tests.tables import few
 
 REPLACE = [{"step": "replace", "settle": 300}]
 
@@ -69,7 +69,7 @@ def test_a_begin_in_the_future_keeps_no_later_report_out(healing: Healing) -> No
     assert sent(-50) == {"ignored": 1}
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_an_outage_spares_all_but_what_was_marked_before(healing: Healing) -> None:
     """A user's update replaces only the member that was marked before it."""
     healing.policy(**{**AUTO, "mode": "off"})
@@ -86,10 +86,10 @@ def test_an_outage_spares_all_but_what_was_marked_before(healing: Healing) -> No
     assert changed(before, healing.ids()) == {"3"}
 
 
-@pytest.mark.full
-def test_many_stacks_with_one_server_each(engine: Engine) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [20, pytest.param(100, marks=pytest.mark.thorough)])
+def test_many_stacks_with_one_server_each(engine: Engine, number: int) -> None:
     """A storm marks nothing, and its acknowledgement neither."""
-    number = 100 if THOROUGH else 20
     stacks = [engine.create(template(a=thing()), name=f"s{n}", wait=False) for n in range(number)]
     stacks = [engine.settle(stack) for stack in stacks]
 
@@ -168,7 +168,8 @@ def own(healing: Healing, status: str) -> None:
     healing.engine.components.of(Parts).intake.take(MEMBER, "generic", {"reports": [report]})
 
 
-@pytest.mark.parametrize("mode", ["off", "propose"])
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", few(["off", "propose"]))
 def test_a_source_that_cannot_see_a_marked_target_holds_its_incident(healing: Healing, mode: str) -> None:
     healing.policy(mode=mode)
     own(healing, "unhealthy")
@@ -184,6 +185,7 @@ def test_a_source_that_cannot_see_a_marked_target_holds_its_incident(healing: He
     assert healing.told(found) == ("CLOSED", "resolved")
 
 
+@pytest.mark.slow
 def test_a_source_that_cannot_see_a_repaired_target_tells_no_recovery(healing: Healing) -> None:
     healing.policy(**AUTO, grace=300)
     own(healing, "unhealthy")
@@ -197,7 +199,7 @@ def test_a_source_that_cannot_see_a_repaired_target_tells_no_recovery(healing: H
     assert healing.told(found) == ("CLOSED", "quiet")
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_alerts_on_a_replaced_object(healing: Healing) -> None:
     """By id they are stale; by slot they lead to the next step after `settle`."""
     healing.policy(**AUTO, ladder=[*REPLACE, *REPLACE])
@@ -223,7 +225,7 @@ def test_alerts_on_a_replaced_object(healing: Healing) -> None:
     assert changed(after, healing.ids()) == {"2"}
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("later", ["another source", "the same after it has resolved"])
 def test_a_report_while_a_repair_settles_has_no_effect(healing: Healing, later: str) -> None:
     """It needs another one after `settle`, which leads to the next step."""
@@ -268,7 +270,7 @@ def test_the_report_that_was_missing_marks_with_the_next_look(healing: Healing) 
     assert healing.told(incident(healing, "g/2"))[0] == "MARKED"
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_lock_that_is_longer_than_the_time_to_live_keeps_the_mark(healing: Healing) -> None:
     healing.policy(mode="off")
     send(healing.engine, at("g/2"))
@@ -283,6 +285,7 @@ def test_a_lock_that_is_longer_than_the_time_to_live_keeps_the_mark(healing: Hea
     assert (healing.told(found), healing.states()["2"]) == (("CLOSED", "expired"), "CHECK_COMPLETE")
 
 
+@pytest.mark.slow
 def test_a_stack_that_is_busy_for_minutes(healing: Healing) -> None:
     """A report is accepted at once. The mark follows when the stack is free."""
     stack = healing.engine.put_stack(healing.stack, Verb.UPDATE, Status.IN_PROGRESS)
@@ -328,7 +331,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return called
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("state", "words"), [(state, words) for state in BEFORE for words in LOCKS if (state, words[0]) not in UNABLE]
 )
@@ -364,7 +367,7 @@ def test_nothing_follows_a_lock_without_a_new_report(
     assert sorted(calls) == ["handle_create", "handle_delete"]
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("words", LOCKS)
 def test_a_lock_while_a_repair_settles(
     healing: Healing,
@@ -420,7 +423,7 @@ def until(healing: Healing, state: str) -> str:
     return found[0]
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_repair_that_a_person_has_cancelled(slow: Healing) -> None:
     """It is not repeated before the alert has resolved once."""
     send(slow.engine, at("a"))
@@ -443,7 +446,7 @@ def test_a_repair_that_a_person_has_cancelled(slow: Healing) -> None:
     assert slow.updates() == 2
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @pytest.mark.parametrize("by_id", [True, False])
 def test_three_repairs_that_fail(healing: Healing, plugins: Path, by_id: bool) -> None:
     """Their scope is suspended until it is acknowledged and reported."""

@@ -13,6 +13,7 @@ from heatlite.store.records import StackRecord
 from tests.api.conftest import Heat, template, value
 from tests.databases import sqlite
 from tests.features.nodes.engine.played_agents import register, work
+from tests.tables import few
 
 S = NodeActionState
 DOCUMENT = """\
@@ -60,6 +61,7 @@ def stack_at(server: wiring.Embedded, path: str) -> StackRecord:
     return stack
 
 
+@pytest.mark.slow
 def test_they_are_kept(heat: Heat) -> None:
     for name in ("b", "a", "c"):
         made = heat.call("PUT", f"/node_playbooks/{name}", {"document": DOCUMENT}, code=201).json["node_playbook"]
@@ -92,6 +94,7 @@ def test_what_is_none_is_not_kept(heat: Heat, name: str, body: object, said: str
     assert heat.get("/node_playbooks") == {"node_playbooks": []}
 
 
+@pytest.mark.slow
 def test_a_run(heat: Heat, server: wiring.Embedded, path: str) -> None:
     heat.call("PUT", "/node_playbooks/restart", {"document": DOCUMENT}, code=201)
     runs = f"{path}/node_playbook_runs"
@@ -145,16 +148,18 @@ def test_granted_and_rejected(heat: Heat, server: wiring.Embedded, path: str) ->
 
 @pytest.mark.parametrize(
     ("body", "code", "said"),
-    [
-        ({}, 400, "either the name of a playbook"),
-        ({"playbook": "x", "document": DOCUMENT}, 400, "either the name of a playbook"),
-        ({"playbook": "nothing"}, 404, "The Playbook (nothing) could not be found"),
-        ({"document": json.loads("{}")}, 400, "needs node_playbook, stages"),
-        ({"document": DOCUMENT, "approval": "yes"}, 400, "approval: must be one of: granted, required"),
-        ({"document": DOCUMENT, "timeout": -1}, 400, "timeout: must be at least 0"),
-        ({"document": DOCUMENT, "when": 1}, 400, "unknown key when"),
-        ({"document": DOCUMENT.replace("nodes: all", "nodes: {names: [x]}")}, 400, "the stack has no node x"),
-    ],
+    few(
+        [
+            ({}, 400, "either the name of a playbook"),
+            ({"playbook": "x", "document": DOCUMENT}, 400, "either the name of a playbook"),
+            ({"playbook": "nothing"}, 404, "The Playbook (nothing) could not be found"),
+            ({"document": json.loads("{}")}, 400, "needs node_playbook, stages"),
+            ({"document": DOCUMENT, "approval": "yes"}, 400, "approval: must be one of: granted, required"),
+            ({"document": DOCUMENT, "timeout": -1}, 400, "timeout: must be at least 0"),
+            ({"document": DOCUMENT, "when": 1}, 400, "unknown key when"),
+            ({"document": DOCUMENT.replace("nodes: all", "nodes: {names: [x]}")}, 400, "the stack has no node x"),
+        ]
+    ),
 )
 def test_what_is_no_run(heat: Heat, path: str, body: object, code: int, said: str) -> None:
     assert said in heat.fault("POST", f"{path}/node_playbook_runs", body, code)[1]

@@ -7,18 +7,20 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from msgspec.structs import replace
 
-from heatlite.core.errors import HTTPBadRequest, InvalidNodeActionState, NodeActionExists
-from heatlite.core.status import ActionStatus, LockLevel, Signal, state
+from heatlite.core.errors import HTTPBadRequest
+from heatlite.core.status import ActionStatus, Signal, state
+from heatlite.core.wire.locks import LockOptions
 from heatlite.engine.state.requests import Request, Timing
 from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.requests import NodeRequest
-from heatlite.features.nodes.states import NodeActionState, NodeState
+from heatlite.features.nodes.states import InvalidNodeActionState, NodeActionExists, NodeActionState, NodeState
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord
 from heatlite.features.nodes.store.store import NodeStore
 from heatlite.features.nodes.transitions import Ledger
 from heatlite.store.records import ActionRecord
 from tests.engine.conftest import MEMBER, Engine, template, thing
 from tests.features.nodes.registered_nodes import registered
+from tests.tables import few
 
 S = NodeActionState
 WAITING, SUCCEEDED, FAILED, CANCELLED = (
@@ -85,7 +87,7 @@ def fleet(engine: Engine) -> Fleet:
 NEW = template(a=thing("new"), b=thing())
 
 
-@pytest.mark.parametrize("ends", [S.DONE, S.FAILED, S.CANCELLED, S.LOST])
+@pytest.mark.parametrize("ends", few([S.DONE, S.FAILED, S.CANCELLED, S.LOST]))
 def test_it_waits_for_the_end_of_what_agents_have_and_for_nothing_that_comes_later(fleet: Fleet, ends: S) -> None:
     engine = fleet.engine
     unsent, at_work, sent = fleet.ask(sent=False), fleet.moved(fleet.ask(), S.RUNNING), fleet.ask("b")
@@ -106,6 +108,7 @@ def test_it_waits_for_the_end_of_what_agents_have_and_for_nothing_that_comes_lat
     assert {one.id for one in left} == {unsent.id, *(one.id for one in later)}
 
 
+@pytest.mark.slow
 def test_of_all_that_can_be_asked_what_changes_machines_waits(engine: Engine, fleet: Fleet) -> None:
     stack, components = fleet.stack, engine.components
     components.snapshots.take(MEMBER, engine.get(stack), "n")
@@ -131,7 +134,7 @@ def test_of_all_that_can_be_asked_what_changes_machines_waits(engine: Engine, fl
     assert waits(lambda: components.snapshots.take(MEMBER, engine.get(stack), "m"))
     assert waits(lambda: components.snapshots.restore(MEMBER, engine.get(stack), snapshot.id))
     assert not waits(lambda: engine.stacks.check(MEMBER, engine.get(stack)))
-    assert not waits(lambda: components.maintenance.lock(MEMBER, engine.get(stack), LockLevel.ALL, None, None))
+    assert not waits(lambda: components.maintenance.lock(MEMBER, engine.get(stack), LockOptions()))
     assert not waits(lambda: components.maintenance.unlock(MEMBER, engine.get(stack)))
     fleet.moved(work, S.DONE)
     assert not waits(lambda: engine.stacks.suspend(MEMBER, engine.get(stack)))
@@ -144,7 +147,7 @@ def test_what_was_for_later_looks_when_its_time_has_come(engine: Engine, fleet: 
         engine.stacks.suspend(MEMBER, fleet.stack, timing)
         work = fleet.ask("b")
         engine.clock.pass_(10)
-        engine.components.schedule.sweep()
+        engine.components.scheduled_actions.sweep()
         assert fleet.waits_for() == sorted([early.id, work.id])
         fleet.moved(early, S.DONE)
         assert fleet.waits_for() == [work.id]
@@ -163,7 +166,8 @@ def test_a_node_that_does_not_answer_holds_nobody(engine: Engine, fleet: Fleet) 
     assert engine.store.dependencies.of(lost.id) == []
 
 
-@pytest.mark.parametrize(("ends", "how"), [(S.DONE, SUCCEEDED), (S.FAILED, FAILED), (S.CANCELLED, FAILED)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("ends", "how"), few([(S.DONE, SUCCEEDED), (S.FAILED, FAILED), (S.CANCELLED, FAILED)]))
 def test_callers_may_have_an_action_depend_on_node_actions(
     engine: Engine, fleet: Fleet, ends: S, how: ActionStatus
 ) -> None:
@@ -194,7 +198,7 @@ def test_callers_may_have_an_action_depend_on_node_actions(
         engine.stacks.check(foreign, stack, Timing(depends_on=(work.id,)))
 
 
-@pytest.mark.parametrize("rollback", [False, True])
+@pytest.mark.parametrize("rollback", few([False, True]))
 def test_to_stop_what_waits_waits_for_nobody(engine: Engine, fleet: Fleet, rollback: bool) -> None:
     work = fleet.ask()
     engine.put(fleet.stack, NEW, wait=False)
@@ -206,7 +210,7 @@ def test_to_stop_what_waits_waits_for_nobody(engine: Engine, fleet: Fleet, rollb
     assert engine.put(fleet.stack, NEW).status == "COMPLETE"
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_an_update_and_an_orchestration_at_once(engine: Engine, fleet: Fleet) -> None:
     """The second sees the first holder of the tree: a changing machine gets nothing."""
     for number in range(6):
@@ -261,6 +265,7 @@ def test_many_at_once_who_ask_with_one_id_ask_once(engine: Engine, fleet: Fleet)
     assert [line.state for line in engine.store.of(NodeStore).node_actions.history(only.id)] == [S.PENDING_APPROVE]
 
 
+@pytest.mark.slow
 def test_who_decides_first_has_decided(engine: Engine, fleet: Fleet) -> None:
     """An approval, a rejection and a cancel at once each see the ones before them."""
     requests = engine.components.of(NodeOperations).requests

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from heatlite.core.errors import Conflict, Invalid
@@ -19,9 +19,9 @@ from heatlite.features.nodes.states import PENDING, NodeActionState
 from heatlite.features.nodes.store.records import NodeActionRecord
 from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.records import ActionRecord, StackRecord
-from tests.engine.conftest import MEMBER, Engine, examples, template, thing
+from tests.engine.conftest import MEMBER, Engine, template, thing
 from tests.features.nodes.engine.played_agents import register, tell
-from tests.thorough import SHARED_FIXTURE
+from tests.laws import FEW_EXAMPLES
 
 S = NodeActionState
 STAGES = [
@@ -151,8 +151,8 @@ LIKELY = ["goes on"] * 12 + ["approve"] * 2 + ["suspend", "resume"]
 STEP = st.tuples(st.sampled_from([*STEPS, *LIKELY]), st.integers(0, 9))
 
 
-@pytest.mark.full
-@settings(max_examples=examples(25), deadline=None, suppress_health_check=SHARED_FIXTURE)
+@pytest.mark.slow
+@FEW_EXAMPLES
 @given(steps=st.lists(STEP, max_size=25))
 def test_a_history(engine: Engine, steps: list[tuple[str, int]]) -> None:
     stack = engine.store.stacks.by_name("demo", "s") or engine.create(template(a=thing(), b=thing(), c=thing()))

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from msgspec.structs import force_setattr
+from msgspec.structs import replace
 
 from heatlite.core.context import Context
 from heatlite.core.errors import (
@@ -14,19 +14,20 @@ from heatlite.core.errors import (
     HTTPBadRequest,
     InvalidActionState,
     NotSupported,
-    PlaybookChanged,
     ResourceIsLocked,
 )
 from heatlite.core.json import dump, parse
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, LockLevel, Signal, state
+from heatlite.features.nodes.feature import NodeSettings
 from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.playbooks import RunRequest
-from heatlite.features.nodes.states import NodeActionState
+from heatlite.features.nodes.states import NodeActionState, PlaybookChanged
 from heatlite.features.nodes.store.records import NodeActionRecord
 from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.records import ActionRecord, StackRecord
 from tests.engine.conftest import ADMIN, MEMBER, Engine, template, thing
 from tests.features.nodes.engine.played_agents import register, sendable, tell, work
+from tests.tables import few
 
 S = NodeActionState
 OTHER = Context("demo", user="tom", roles=frozenset({"member", "reader"}))
@@ -82,7 +83,8 @@ def only(found: list[NodeActionRecord]) -> NodeActionRecord:
     return one
 
 
-@pytest.mark.parametrize("level", LockLevel)
+@pytest.mark.slow
+@pytest.mark.parametrize("level", few(LockLevel))
 def test_maintenance(engine: Engine, stack: StackRecord, level: LockLevel) -> None:
     stack = engine.lock(stack, level)
     since = engine.now_on(stack)
@@ -135,6 +137,7 @@ def test_a_failure_stops_it(engine: Engine, stack: StackRecord) -> None:
     assert engine.get(stack) == stack
 
 
+@pytest.mark.slow
 def test_what_it_keeps_out(engine: Engine, stack: StackRecord) -> None:
     run = approved(engine, stack)
     with pytest.raises(ResourceIsLocked, match=f"PLAYBOOK.*{run.id}"):
@@ -156,6 +159,7 @@ def test_what_it_keeps_out(engine: Engine, stack: StackRecord) -> None:
     assert again(engine, second).status is ActionStatus.SUCCEEDED
 
 
+@pytest.mark.slow
 def test_what_keeps_it_out(engine: Engine, stack: StackRecord) -> None:
     run = put(engine, stack)
     engine.put(stack, template(a=thing(keys={"metadata": {"role": "db"}}), b=thing("w"), c=thing("new")))
@@ -278,9 +282,10 @@ def test_approval_is_for_what_was_read(engine: Engine, stack: StackRecord) -> No
     assert again(engine, run).status is ActionStatus.INIT
 
 
+@pytest.mark.slow
 def test_nobody_approves_his_own(engine: Engine, stack: StackRecord) -> None:
     engine.close()
-    force_setattr(engine.settings, "node_approval_by_another", True)
+    engine.settings = replace(engine.settings, of_features=(NodeSettings(node_approval_by_another=True),))
     engine.open()
     with pytest.raises(Forbidden, match='leave out "approval"'):
         put(engine, stack, approval="granted")
@@ -294,12 +299,14 @@ def test_nobody_approves_his_own(engine: Engine, stack: StackRecord) -> None:
 
 @pytest.mark.parametrize(
     ("nodes", "chosen"),
-    [
-        ("all", "abc"),
-        ({"names": ["c", "a"]}, "ca"),
-        ({"attribute": {"name": ["metadata", "role"], "equals": "db"}}, "a"),
-        ({"attribute": {"name": "output", "equals": "v"}}, "ac"),
-    ],
+    few(
+        [
+            ("all", "abc"),
+            ({"names": ["c", "a"]}, "ca"),
+            ({"attribute": {"name": ["metadata", "role"], "equals": "db"}}, "a"),
+            ({"attribute": {"name": "output", "equals": "v"}}, "ac"),
+        ]
+    ),
 )
 def test_which_nodes(engine: Engine, stack: StackRecord, nodes: object, chosen: str) -> None:
     before = engine.store.database.read("SELECT COUNT(*) FROM node_action")
@@ -311,11 +318,13 @@ def test_which_nodes(engine: Engine, stack: StackRecord, nodes: object, chosen: 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
-    [
-        (stage(nodes={"names": ["x"]}), "Stage restart: the stack has no node x; it has: a, b, c."),
-        (stage(nodes={"attribute": {"name": "output", "equals": 1}}), "no node of stack s is chosen"),
-        (stage(action={"kind": "dance"}), "the agent of node a knows no dance; it knows script, service.restart."),
-    ],
+    few(
+        [
+            (stage(nodes={"names": ["x"]}), "Stage restart: the stack has no node x; it has: a, b, c."),
+            (stage(nodes={"attribute": {"name": "output", "equals": 1}}), "no node of stack s is chosen"),
+            (stage(action={"kind": "dance"}), "the agent of node a knows no dance; it knows script, service.restart."),
+        ]
+    ),
 )
 def test_what_cannot_be_run(engine: Engine, stack: StackRecord, wrong: object, message: str) -> None:
     with pytest.raises(HTTPBadRequest, match=message):
@@ -324,6 +333,7 @@ def test_what_cannot_be_run(engine: Engine, stack: StackRecord, wrong: object, m
     assert engine.store.of(NodeStore).node_actions.open_of_root(stack.id) == []
 
 
+@pytest.mark.slow
 def test_nodes_of_nested_stacks(engine: Engine, stack: StackRecord) -> None:
     group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 2, "resource_def": thing()}}
     other = engine.create(template(g=group, h=group), name="t")
@@ -372,7 +382,7 @@ def test_with_a_stack_that_is_given_away_it_goes(engine: Engine, stack: StackRec
     assert states(engine, run) == ["a CANCELLED", "b CANCELLED", "c CANCELLED"]
 
 
-@pytest.mark.parametrize("is_approved", [False, True])
+@pytest.mark.parametrize("is_approved", few([False, True]))
 def test_a_node_that_goes_takes_the_run_with_it(engine: Engine, stack: StackRecord, is_approved: bool) -> None:
     run = put(engine, stack)
     engine.put(stack, template(a=thing(keys={"metadata": {"role": "db"}}), c=thing("v")))

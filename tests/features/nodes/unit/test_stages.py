@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from heatlite.features.nodes.stages import STOPPED, Next, held_back, next_of
+from heatlite.features.nodes.stages import SKIPPED, STOPPED, Next, held_back, is_skipped, next_of
 from heatlite.features.nodes.states import AT_AGENT, NodeActionState
 from heatlite.features.nodes.store.records import RunStep
 
@@ -72,3 +72,38 @@ def test_a_run(data: st.DataObject) -> None:
         actions = [after if one is chosen else one for one in actions]
     # Nothing but our own moves goes on for ever.
     assert any(under_way(one) for one in actions)
+
+
+@given(st.data())
+def test_a_run_that_skips_unhealthy_nodes(data: st.DataObject) -> None:
+    """Healthy ones get their turns within the limit, and no later stage begins before."""
+    most = data.draw(st.none() | st.integers(1, 3))
+    actions = [action(number, stage) for stage in (0, 1) for number in (2 * stage, 2 * stage + 1)]
+    unwell = data.draw(st.sets(st.sampled_from([one.id for one in actions])))
+    done: list[str] = []
+    for _ in range(MAX_STEPS):
+        following = next_of([most, None], actions, unwell)
+        changes: dict[str, dict[str, Any]] = {
+            **{one.id: {"turn": True} for one in following.turns},
+            **{one.id: {"state": S.CANCELLED, "error": SKIPPED, "turn": False} for one in following.skipped},
+        }
+        actions = [replace(one, **changes.get(one.id, {})) for one in actions]
+        running = [one for one in actions if under_way(one)]
+        assert not {one.id for one in running} & unwell
+        assert most is None or len([one for one in running if one.stage == 0]) <= most
+        if following.has_ended:
+            break
+        if not changes:
+            done.append(running[0].id)
+            actions = [replace(one, state=S.DONE) if one.id == done[-1] else one for one in actions]
+    assert following == Next(has_ended=True)
+    assert {one.id for one in actions if is_skipped(one)} == unwell
+    assert done == sorted(done, key=int) and {*done} == {one.id for one in actions} - unwell
+
+
+def test_a_node_that_becomes_unhealthy_in_its_turn_is_skipped() -> None:
+    first, second = replace(action(0, 0), turn=True), action(1, 0)
+    following = next_of([1], [first, second], {"0"})
+    assert (following.skipped, following.turns) == ((first,), (second,))
+    sent = replace(first, sent_at=1.0)
+    assert next_of([1], [sent, second], {"0"}) == Next(), "what an agent may have is not skipped"

@@ -9,7 +9,7 @@ from heatlite.clients.cloud import CloudError
 from heatlite.core.clock import Clock
 from heatlite.core.json import Json
 from heatlite.features.simulator import simulation
-from heatlite.features.simulator.services import simulate
+from heatlite.features.simulator.services.registry import simulate
 from heatlite.features.simulator.simulation import FAULT, Fault, Scenario, View
 
 NETWORKS = 40
@@ -59,6 +59,7 @@ def make(path: Path, process: int) -> None:
         cloud.call("network.create_network", name=f"{process}-{number}")
 
 
+@pytest.mark.slow
 def test_processes_take_turns(tmp_path: Path) -> None:
     fork = multiprocessing.get_context("spawn")
     made = [fork.Process(target=make, args=(tmp_path / "cloud", number)) for number in range(3)]

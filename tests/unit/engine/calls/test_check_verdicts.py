@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from heatlite.clients import cloud
-from heatlite.core.check_tally import CheckCounts, CheckTally
+from heatlite.core.actions.check_tally import CheckCounts, CheckTally
 from heatlite.core.errors import EntityNotFound
 from heatlite.core.json import dump
 from heatlite.core.status import Status, Verb

@@ -13,7 +13,7 @@ import pytest
 
 from heatlite.core.clock import Clock
 from heatlite.core.errors import DatabaseUnavailable
-from heatlite.core.meter import Meter
+from heatlite.core.runtime.meter import Meter
 from heatlite.engine.calls import pool as calls_module
 from heatlite.engine.calls.pool import Calls
 from heatlite.engine.calls.step_execution import HandlerCall, Phase

@@ -34,7 +34,7 @@ def test_the_worker_is_woken_while_it_is_attached() -> None:
     assert (local.claim_filter.kinds, local.claim_filter.zones) == (None, None)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_one_process_needs_no_celery() -> None:
-    code = "import sys, heatlite.server; sys.exit('celery' in sys.modules or 'kombu' in sys.modules)"
+    code = "import sys, heatlite.serving.server; sys.exit('celery' in sys.modules or 'kombu' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from heatlite.core.bulkhead import Bulkhead
 from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded, Unavailable
+from heatlite.core.runtime.bulkhead import Bulkhead
 from heatlite.engine.outbound.template_fetch import Fetcher
 from tests.tables import table
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from heatlite.core.actions.repairs import RepairStep
 from heatlite.core.errors import Invalid
-from heatlite.core.repairs import RepairStep
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.decide import REFUSED, choose, decide, deletes_first, is_marked
 from heatlite.engine.planning.facts import Involvement, NestedFacts, Questions, RowFacts
@@ -172,6 +172,12 @@ CASES: list[tuple[str, RowFacts, Outcome, Reason]] = [
         "nor does that of a nested stack",
         part(Involvement.SELECTED, facts(kind=Group)),
         Outcome.REPLACE, Reason.SELECTED,
+    ),
+    ("a revert keeps what does not differ", part(Involvement.REVERTED, facts()), Outcome.KEEP, Reason.UNCHANGED),
+    (
+        "a revert changes in place what differs",
+        part(Involvement.REVERTED, facts(observed={"text": "drifted"})),
+        Outcome.UPDATE, Reason.DEFINITION_CHANGED,
     ),
     ("a repair is not repeated", part(Involvement.SELECTED, facts(is_done=True)), Outcome.KEEP, Reason.ALREADY_DONE),
     (

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from heatlite.core.json import Json
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning import planner
-from heatlite.engine.planning.facts import Choice, MemberFacts, Relations
+from heatlite.engine.planning.facts import Choice, HolderFacts, Relations
 from heatlite.engine.planning.plan import Decision, Outcome, Plan, Reason
 from heatlite.engine.state.protected import Protected
 from heatlite.plugin.resource import ResourceType
@@ -64,7 +64,7 @@ def relations(
     blocks: str = "",
     joins: str = "",
     takes: str = "",
-    members: Mapping[str, MemberFacts] | None = None,
+    members: Mapping[str, HolderFacts] | None = None,
 ) -> Relations:
     """Return relations by name; ``takes="a b"``: the deletion of a takes b along."""
     kinds = frozenset({"Test::Thing"})
@@ -214,21 +214,21 @@ REFUSALS = [
     ("one that is replaced may be deleted along", relations(takes="b a"), "a b", "b", {}),
     (
         "a member of a nested stack holds it",
-        relations(members={"b": MemberFacts("port", frozenset({"Test::Thing"}), {"net": "a1-object"})}),
+        relations(members={"b": HolderFacts("port", frozenset({"Test::Thing"}), {"net": "a1-object"})}),
         "a",
         "a",
         {"a": "b.port needs it, and stays"},
     ),
     (
         "a member that uses another object does not",
-        relations(members={"b": MemberFacts("port", frozenset({"Test::Thing"}), {"net": "other"})}),
+        relations(members={"b": HolderFacts("port", frozenset({"Test::Thing"}), {"net": "other"})}),
         "a",
         "a",
         {},
     ),
     (
         "a member of a type that can be detached does not",
-        relations(members={"b": MemberFacts("port", frozenset(), {"net": "a1-object"})}),
+        relations(members={"b": HolderFacts("port", frozenset(), {"net": "a1-object"})}),
         "a",
         "a",
         {},

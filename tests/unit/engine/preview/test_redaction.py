@@ -2,7 +2,7 @@
 
 
 from heatlite.core.json import Json
-from heatlite.core.masking import MASK
+from heatlite.core.redaction.masking import MASK
 from heatlite.engine.preview.redaction import KNOWN_LATER, redacted, shown
 from heatlite.template.expression import UNKNOWN
 from tests.tables import table

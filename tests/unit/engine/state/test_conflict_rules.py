@@ -3,7 +3,7 @@
 
 from msgspec.structs import replace
 
-from heatlite.core.action_payloads import ActionInputs
+from heatlite.core.actions.payloads import ActionInputs
 from heatlite.core.errors import (
     ActionConflict,
     ActionInProgress,
@@ -55,7 +55,7 @@ HELD_BELOW = stack("LOCK_COMPLETE", "CREATE_COMPLETE")
         ("LOCK_IN_PROGRESS", frozenset()),
         ("UNLOCK_IN_PROGRESS", frozenset()),
         # A locked stack: change or lift the lock, run playbooks, mark mended machines: that is what maintenance is for.
-        ("LOCK_COMPLETE", {Operation.LOCK, Operation.UNLOCK, Operation.PLAYBOOK, Operation.MARK_HEALTHY}),
+        ("LOCK_COMPLETE", {Operation.LOCK, Operation.UNLOCK, Operation.RUN, Operation.MARK_HEALTHY}),
         # After a failed lock or unlock the stack can still be given up.
         ("LOCK_FAILED", {Operation.LOCK, Operation.UNLOCK, Operation.DELETE, Operation.FORCE_DELETE}),
         ("UNLOCK_FAILED", {Operation.UNLOCK, Operation.DELETE, Operation.FORCE_DELETE}),
@@ -119,8 +119,8 @@ def test_locks_in_the_tree(
         (Operation.MARK, [action(Verb.UPDATE, "above")], ActionInProgress),
         (Operation.MARK_HEALTHY, [action(Verb.UPDATE)], ActionInProgress),
         # A playbook changes no resource, and its run may wait for a node that is marked.
-        (Operation.MARK, [action(Verb.PLAYBOOK)], ActionInProgress),
-        (Operation.MARK_HEALTHY, [action(Verb.PLAYBOOK)], None),
+        (Operation.MARK, [action(Verb.RUN)], ActionInProgress),
+        (Operation.MARK_HEALTHY, [action(Verb.RUN)], None),
         # A delete cancels what runs here or below, so only a delete below is in its way …
         (Operation.DELETE, [action(Verb.UPDATE)], None),
         (Operation.DELETE, [action(Verb.UPDATE, "below")], None),

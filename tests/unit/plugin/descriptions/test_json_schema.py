@@ -13,16 +13,16 @@ from heatlite.core.errors import HeatliteError
 from heatlite.core.json import Json
 from heatlite.plugin.descriptions.json_schema import json_schema
 from heatlite.plugin.registry import Registry
-from heatlite.resources import BUILTIN
 from heatlite.template.checks.check import check
 from heatlite.template.dialects import DIALECTS
 from heatlite.template.environment import Environment
 from heatlite.template.source.loader import load
+from tests.resource_types import ALL_TYPES
 from tests.tables import table
 
 ROOT = Path(__file__).parents[4]
 CORPUS = Path(os.environ.get("HEATLITE_CORPUS") or ROOT.parent / "shared" / "corpus")
-TYPES = Registry(BUILTIN)
+TYPES = Registry(ALL_TYPES)
 SCHEMA = json_schema(TYPES)
 VALIDATOR = Draft7Validator(SCHEMA)
 
@@ -31,7 +31,7 @@ def faults(document: Mapping[str, object]) -> list[str]:
     return [f"{error.json_path}: {error.message[:200]}" for error in VALIDATOR.iter_errors(document)]
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_it_is_a_draft_07_schema(capsys: pytest.CaptureFixture[str]) -> None:
     Draft7Validator.check_schema(SCHEMA)
     assert main(["schema"]) == 0
@@ -56,7 +56,7 @@ def test_our_own_templates(path: Path) -> None:
     assert faults(load(path.read_text()).data) == []
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @table("name", [name for name in TYPES.names() if TYPES.get(name).support_status.status != "HIDDEN"])
 def test_the_skeleton_of_each_type(name: str) -> None:
     assert faults(TYPES.skeleton(name, "hot")) == []
@@ -141,7 +141,7 @@ def test_versions(version: str) -> None:
     assert faults({"heat_template_version": version}) == []
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @table(
     ("since", "text"),
     [
@@ -174,7 +174,8 @@ def test_other_versions(document: dict[str, Json]) -> None:
     assert faults(document)
 
 
-@pytest.mark.full
+@pytest.mark.corpus
+@pytest.mark.slow
 def test_the_corpus() -> None:
     """The editor accepts every template that the checker accepts."""
     if not CORPUS.is_dir():

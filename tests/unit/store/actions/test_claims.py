@@ -44,7 +44,7 @@ def run_engines(store: Store, engines: int, life: Callable[[], float], lethal: s
     return counts
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_kills_at_random_do_not_look_like_a_crash_loop(store: Store) -> None:
     """Under load an attempt needs longer for its first commit than any engine lives."""
     chance = random.Random(1)

@@ -93,7 +93,7 @@ def test_keys_of_the_setting_are_not_copied_and_a_restore_needs_them(tmp_path: P
     assert [*stacks(target, keys)] == ["a"]
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_what_is_written_meanwhile_is_whole_or_not_there(tmp_path: Path) -> None:
     """One transaction writes two stacks; no backup has one of them without the other."""
     url = filled(tmp_path / "one")

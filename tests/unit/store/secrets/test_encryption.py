@@ -102,13 +102,13 @@ def test_what_is_no_key_is_refused_without_showing_it(key: str) -> None:
 def test_keys_come_from_file_and_environment_and_are_not_shown(tmp_path: Path) -> None:
     file = tmp_path / "heatlite.toml"
     file.write_text(f'encryption_keys = ["{OLD}"]\n')
-    found = load(file=file, environ={})
+    found = load(list, file=file, environ={})
     assert found.encryption_keys == (OLD,)
-    assert load(file=file, environ={"HEATLITE_ENCRYPTION_KEYS": f"{NEW}, {OLD}"}).encryption_keys == (NEW, OLD)
+    assert load(list, file=file, environ={"HEATLITE_ENCRYPTION_KEYS": f"{NEW}, {OLD}"}).encryption_keys == (NEW, OLD)
     assert OLD not in repr(found)
     file.write_text(f'encryption_keys = "{OLD}"\n')
     with pytest.raises(BadSetting, match=r"encryption_keys must be a list of texts\.") as error:
-        load(file=file, environ={})
+        load(list, file=file, environ={})
     assert OLD not in str(error.value)
 
 
@@ -159,7 +159,7 @@ def test_a_key_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         open_cipher((), tmp_path / "heat.db")
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_processes_that_start_at_once_agree_on_the_key(tmp_path: Path) -> None:
     program = """
 import sys
@@ -197,7 +197,7 @@ def test_without_the_library_keys_are_refused_and_nothing_is_made(tmp_path: Path
 import sys
 from pathlib import Path
 sys.modules["cryptography"] = None
-from heatlite.core.extras import MissingLibrary
+from heatlite.core.runtime.extras import MissingLibrary
 from heatlite.store.secrets.cipher import open_cipher
 assert open_cipher((), Path(sys.argv[1])) is None
 assert open_cipher((), None) is None

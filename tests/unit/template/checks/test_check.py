@@ -5,7 +5,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from heatlite.core.errors import HeatliteError, Problem, wire_name
@@ -24,7 +24,7 @@ class Type:
     """``length`` is an integer up to 512, ``value`` anything, `required` mandatory."""
 
     attribute_names = frozenset({"value"})
-
+    makes_stack = False
     after: frozenset[str] = frozenset()
 
     def __init__(self, required: str = "", any_attribute: bool = False, snapshot_on_delete: bool = False) -> None:
@@ -564,7 +564,7 @@ def _seconds(source: Source) -> float:
     return time.thread_time() - start
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_thousand_problems_are_told_quickly() -> None:
     resources: dict[str, Json] = {
         f"resource_number_{i}": {"type": "Str", "depends_on": [f"resourc_number_{i + 5000}"]} for i in range(1000)
@@ -637,7 +637,6 @@ DOCUMENTS = st.fixed_dictionaries(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(document=DOCUMENTS, parameters=st.dictionaries(NAMES, VALUES, max_size=2), strict=st.booleans())
 def test_no_document_raises_anything_but_our_own(
     document: dict[str, Json], parameters: dict[str, Json], strict: bool

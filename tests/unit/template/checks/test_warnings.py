@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from heatlite.core.errors import Problem
 from heatlite.core.json import Json
 from heatlite.plugin.registry import Registry
-from heatlite.resources import BUILTIN
 from heatlite.template.checks.constant_conditions import ConstantConditions
 from heatlite.template.checks.review import review
 from heatlite.template.environment import Environment
 from heatlite.template.parameters.parameters import ParameterSchema
 from heatlite.template.patterns import StepMeter
 from heatlite.template.source.loader import load
+from tests.resource_types import ALL_TYPES
 from tests.tables import table
 
-TYPES = Registry(BUILTIN)
+TYPES = Registry(ALL_TYPES)
 HEAD = "heat_template_version: 2021-04-16\n"
 
 
@@ -288,7 +288,7 @@ def test_no_value_makes_it_true_then(condition: Json, s: str, n: float, b: bool)
         assert not truth(condition, {"s": s, "n": n, "b": b})
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_many_conditions_take_little_time() -> None:
     many: dict[str, Json] = {"c0": eq({"get_param": "n"}, 1)}
     for i in range(1, 3000):

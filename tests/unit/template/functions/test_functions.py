@@ -640,6 +640,7 @@ def test_select() -> None:
         assert "Fn::Select" in fails({"Fn::Select": arguments}, version).message
 
 
+@pytest.mark.slow
 @table(
     "function",
     [

@@ -6,7 +6,6 @@ import pytest
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin.registry import Registry
-from heatlite.resources import BUILTIN
 from heatlite.template.checks.check import check
 from heatlite.template.definitions.definitions import referring
 from heatlite.template.dialects import DIALECTS
@@ -15,6 +14,7 @@ from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN, Failed, MapOf, fields, resolve, sift
 from heatlite.template.functions.text import StrReplace
 from tests.function_examples import CALLS, FILES, Known, bound, calls, document, put_in, references, right_calls
+from tests.resource_types import ALL_TYPES
 from tests.tables import table
 
 LATEST = DIALECTS["heat_template_version.2021-04-16"]
@@ -95,7 +95,7 @@ def test_a_function_that_takes_the_unknown_for_data_makes_it_unknown(monkeypatch
     assert referring(MapOf({"v": 1, "w": value["v"]})) == {"v": 1, "w": UNKNOWN}
 
 
-TYPES = Registry(BUILTIN)
+TYPES = Registry(ALL_TYPES)
 VALUE: tuple[str, JsonMap] = ("OS::Heat::Value", {})
 
 
@@ -140,7 +140,7 @@ def test_an_implied_dependency_is_seen_through_functions(networks: Json) -> None
     assert definition.resources["server"].requires == {"later", "subnet"}
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_every_property_of_every_type_takes_a_reference_within_anything() -> None:
     """A check tells problems, and fails at none."""
     text: Json = {"str_replace": {"template": "x-N", "params": {"N": {"get_resource": "later"}}}}

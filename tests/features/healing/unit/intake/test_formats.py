@@ -146,7 +146,7 @@ def test_the_end_of_an_alarm_is_about_all_its_members(current: str, word: Word) 
 def test_our_own_format(status: str, word: Word) -> None:
     given = {"key": "k", "status": status, "since": TIME, "reason": "a\x00b", "stack": "shop", "resource": "web/2"}
     report = one(source("generic"), {"reports": [given]})
-    assert report == Report("k", word, NOON, None, "shop", "web/2", "a b")
+    assert report == Report("k", word, NOON, None, "shop", "web/2", "a b", given={"labels": {}})
 
 
 @table(

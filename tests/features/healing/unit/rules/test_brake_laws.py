@@ -94,7 +94,7 @@ def releases() -> Iterator[tuple[Brake, IncidentState]]:
         yield from ((brake, state) for state in (OBSERVED, CONFIRMED) if brake in OF_MARK)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 @table(("brake", "state"), list(releases()))
 def test_a_released_stop_brake_begins_nothing_within_a_day(brake: Brake, state: IncidentState) -> None:
     one, wants = looked(open_incident(state), held_by(FREE, brake))

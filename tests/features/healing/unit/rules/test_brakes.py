@@ -1,26 +1,25 @@
 """Each brake alone, and each pair in the order in which they are asked."""
 
 from itertools import combinations
-from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace
 
 from heatlite.features.healing.rules.brakes import (
     BrakeFacts,
     ScopeFacts,
-    cooldown_until,
     is_open,
     mark_brakes,
     next_look,
     repair_brakes,
+    repair_cooldown_until,
 )
 from heatlite.features.healing.rules.policy import Limit, PolicySettings
-from heatlite.features.healing.rules.windows import Window, parse_cron
+from heatlite.features.healing.rules.windows import read_window
 from heatlite.features.healing.terms import Brake, Mode
 from tests.tables import table
 
 NOW = 100_000.0
-WINDOW = Window(parse_cron("0 2 * * sat"), 7200, ZoneInfo("UTC"))
+WINDOW = read_window("0 2 * * sat", "UTC", 7200)
 FREE = BrakeFacts(
     NOW,
     settings=PolicySettings(mode=Mode.AUTO),
@@ -62,7 +61,7 @@ def held_by(facts: BrakeFacts, brake: Brake) -> BrakeFacts:
             return of_settings(facts, min_unhealthy=5)
         case Brake.WINDOW_CLOSED:
             return replace(of_settings(facts, windows=(WINDOW,)), window_open=False, next_window=NOW + 9)
-        case Brake.COOLDOWN:
+        case Brake.REPAIR_COOLDOWN:
             return of_scope(facts, last_repair_end=NOW - 299)
         case Brake.RATE:
             return of_scope(facts, begun=(NOW - 3, NOW - 2, NOW - 1))
@@ -95,7 +94,8 @@ OF_MARK = [
     Brake.LOCKED, Brake.STACK_SUSPENDED, Brake.SOURCE_BLIND, Brake.STORM, Brake.BREAKER_OPEN, Brake.BUSY,
     Brake.IN_GRACE, Brake.CONFIRMING,
 ]  # fmt: skip
-OF_REPAIR = [brake for brake in Brake if brake not in (Brake.IN_GRACE, Brake.CONFIRMING, Brake.INTERNAL_ERROR)]
+OF_OTHERS = (Brake.IN_GRACE, Brake.CONFIRMING, Brake.INTERNAL_ERROR, Brake.QUOTA)
+OF_REPAIR = [brake for brake in Brake if brake not in OF_OTHERS]
 ONE_OF = ({Brake.MODE_OFF, Brake.AWAITING_APPROVAL}, {Brake.CANCELLED, Brake.DISPUTED, Brake.CANNOT_LOOK})
 """Brakes of which only one can hold at a time."""
 
@@ -160,10 +160,10 @@ def test_an_outage_of_a_third_opens_the_breaker_of_four_members_or_more() -> Non
 
 def test_pauses_double_with_failures() -> None:
     settings = PolicySettings(cooldown=300)
-    assert [cooldown_until(ScopeFacts(failures=n, last_repair_end=0.0), settings) for n in range(4)] == [
+    assert [repair_cooldown_until(ScopeFacts(failures=n, last_repair_end=0.0), settings) for n in range(4)] == [
         300.0, 600.0, 1200.0, 2400.0
     ]  # fmt: skip
-    assert cooldown_until(ScopeFacts(), settings) is None
+    assert repair_cooldown_until(ScopeFacts(), settings) is None
 
 
 def test_a_rate_is_free_when_the_earliest_leaves_the_period() -> None:

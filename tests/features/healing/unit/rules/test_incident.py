@@ -118,7 +118,7 @@ LOOKS = [
     (CONFIRMED, [Brake.BUSY], "CONFIRMED", Wants.NOTHING),
     (CONFIRMED, [], None, Wants.MARK),
     (MARKED, [Brake.MODE_OFF], "MARKED", Wants.NOTHING),
-    (MARKED, [Brake.COOLDOWN, Brake.AWAITING_APPROVAL], "MARKED", Wants.NOTHING),
+    (MARKED, [Brake.REPAIR_COOLDOWN, Brake.AWAITING_APPROVAL], "MARKED", Wants.NOTHING),
     (MARKED, [Brake.AWAITING_APPROVAL], "MARKED", Wants.PROPOSAL),
     (MARKED, [Brake.SPREADS, Brake.AWAITING_APPROVAL], "MARKED", Wants.PROPOSAL),
     (MARKED, [], None, Wants.REPAIR),
@@ -140,7 +140,7 @@ def test_a_window_is_the_next_time_to_look() -> None:
     for ttl, due in ((None, 99_000.0), (200_000, 99_000.0), (21_600, 21_601.0), (900, NOW + 60)):
         result, _ = look(incident(MARKED, ttl=ttl), [Held(Brake.WINDOW_CLOSED, 99_000.0)], NOW)
         assert result is not None and result.incident.due == due, "it expires at the end of its time to live"
-    result, _ = look(incident(MARKED), [Held(Brake.COOLDOWN, NOW + 5)], NOW)
+    result, _ = look(incident(MARKED), [Held(Brake.REPAIR_COOLDOWN, NOW + 5)], NOW)
     assert result is not None and result.incident.due == NOW + 5
     result, _ = look(incident(MARKED), [Held(Brake.RATE, NOW + 5000)], NOW)
     assert result is not None and result.incident.due == NOW + 60

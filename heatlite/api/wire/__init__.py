@@ -1,0 +1,1 @@
+"""Wire shapes: bodies of requests and views of records."""

@@ -1,0 +1,1 @@
+"""Redaction: secrets, control characters and formulas that no reader shall get."""

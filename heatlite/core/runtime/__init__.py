@@ -1,0 +1,1 @@
+"""Runtime of a process: logs, timer, bulkhead, meter, file locks, optional parts."""

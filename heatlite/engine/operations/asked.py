@@ -1,0 +1,175 @@
+"""Requests for operations on stacks, as features examine them."""
+
+from collections.abc import Callable, Collection, Sequence
+from functools import cache, partial
+from typing import Final
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
+
+from heatlite.core.context import Context
+from heatlite.core.ids import new_id
+from heatlite.core.json import AnyMap, Json, JsonMap
+from heatlite.core.status import Status, Verb
+from heatlite.engine.admission.claims import Asked, Change
+from heatlite.engine.admission.preparation import Preparation, Prepared
+from heatlite.engine.preview.preview import StackPreview
+from heatlite.engine.state.definitions import Definitions, pseudo_parameters
+from heatlite.engine.state.requests import Later, Request, body_of_update
+from heatlite.engine.state.unit_of_work import with_state
+from heatlite.engine.steps.children import Children, Order
+from heatlite.engine.types.outputs import StackReader
+from heatlite.engine.types.resource_factory import ResourceFactory
+from heatlite.store.records import ResourceRecord, StackRecord
+from heatlite.store.store import Store
+from heatlite.template.document import Template
+from heatlite.template.environment import Environment
+
+PUT, PATCH, REMOVE, RETRY, RESTORE = "put", "patch", "remove", "retry", "restore"
+"""Words of requests that are kept (`Later.key`)."""
+REACH, ACTION = "reach", "action"
+"""Further keys of the options of an update that is kept."""
+RETAIN = "retain"
+"""Key of the options of a deletion that is kept."""
+EMPTY: Final[JsonMap] = {"heat_template_version": "2018-08-31"}
+"""The template that a deletion leads to."""
+
+
+def new(reader: StackReader, context: Context, stack: StackRecord, prepared: Prepared) -> Asked:
+    """Return the request for a new stack."""
+    preview = cache(lambda: StackPreview(prepared.definition, reader.resources_of(stack), None))
+    return Asked(context, stack, prepared.types, preview, change=Change.CREATE, content=partial(_stored, stack))
+
+
+def validated(
+    reader: StackReader, preparation: Preparation, context: Context, request: Request, now: float
+) -> Asked:
+    """Return the request for a stack of a template that is only validated.
+
+    Its plan raises the errors of missing values.
+    """
+    verb, status = Verb.CREATE, Status.IN_PROGRESS
+    stack = StackRecord(new_id(), request.name or "", context.project, context.user, "", {}, verb, status, "", now)
+    stack = replace(stack, tags=request.tags or ())
+
+    def preview() -> StackPreview:
+        return StackPreview(preparation.new(stack, request, context).definition, reader.resources_of(stack), None)
+
+    return Asked(context, stack, (), cache(preview), change=Change.CREATE)
+
+
+def update(
+    context: Context,
+    stack: StackRecord,
+    types: Collection[str],
+    preview: Callable[[], StackPreview],
+    request: Request,
+    observes: bool,
+    guard: AnyMap | None,
+) -> Asked:
+    """Return the request for an update. `stack` is as it becomes."""
+
+    def content() -> Json:
+        guarded: JsonMap = {} if guard is None else {"guard": guard}
+        return {**_stored(stack), "converge": observes, "reach": to_builtins(request.reach), **guarded}
+
+    return Asked(context, stack, types, preview, content=content, observes=observes)
+
+
+def later_update(
+    preparation: Preparation, stack: StackRecord, request: Request, prepared: Prepared, existing: bool
+) -> Later:
+    """Return an update to be carried out later. What lies elsewhere is fetched now."""
+    options = options_of_update(preparation.complete(stack.project, request))
+    options.pop("plan_digest", None)  # the approval names the plan
+    return Later(PATCH if existing else PUT, options=options, hidden=prepared.definition.secrets())
+
+
+def options_of_update(request: Request) -> AnyMap:
+    """Return the options of an update that is kept."""
+    options: AnyMap = {**body_of_update(request)}
+    if request.reach:
+        options[REACH] = to_builtins(request.reach)
+    if request.action is not None:
+        options[ACTION] = request.action
+    return options
+
+
+def _stored(stack: StackRecord) -> JsonMap:
+    """Return what a create or an update stores."""
+    return {
+        "template": stack.template_id,
+        "environment": stack.environment,
+        "tags": [*stack.tags],
+        "timeout_mins": stack.timeout_mins,
+        "disable_rollback": stack.disable_rollback,
+    }
+
+
+def deletion(
+    reader: StackReader, context: Context, stack: StackRecord, force: bool, retain: Sequence[str] = ()
+) -> Asked:
+    """Return the request for the deletion of a stack.
+
+    `retain` names resources whose objects stay.
+    """
+
+    def preview() -> StackPreview:
+        nothing = Template(EMPTY, {}).definition(Environment(), pseudo_parameters(stack))
+        return StackPreview(nothing, reader.resources_of(stack), reader.resources_of(stack).nested(stack.id))
+
+    options: JsonMap = {"force": force, **({RETAIN: [*retain]} if retain else {})}
+    later = Later(REMOVE, options=options)
+    return Asked(
+        context, stack, (), preview, force, change=Change.DELETE, content=lambda: options, later=lambda: later
+    )
+
+
+def retry(
+    store: Store, definitions: Definitions, reader: StackReader, context: Context, stack: StackRecord
+) -> Asked:
+    """Return the request for a retry of a failed stack."""
+    verb, _ = stack.state_without_lock
+    begun = with_state(stack, verb, Status.IN_PROGRESS, "")
+
+    def preview() -> StackPreview:
+        resources = reader.resources_of(begun)
+        last = store.actions.last(stack.id, verb)
+        resources.retries, resources.selection = True, None if last is None else last.inputs.restricted
+        return StackPreview(definitions.of(begun), resources, resources.nested(stack.id))
+
+    def continues() -> str | None:
+        last = store.actions.last(stack.id, verb)
+        return None if last is None else last.id
+
+    def content() -> Json:
+        return {**_stored(begun), "retry": continues()}
+
+    types = store.resources.types(stack.id)
+    return Asked(
+        context, begun, types, preview, content=content, later=lambda: Later(RETRY), continues=continues
+    )
+
+
+class GroupChange(Struct, frozen=True):
+    """A prepared change of a group's members."""
+
+    children: Children
+    order: Order
+    group: ResourceRecord
+    """The row of the group."""
+    resources: ResourceFactory
+    """Those of the stack that has the group."""
+
+    def preview(self) -> StackPreview:
+        """Return the plan of the nested stack."""
+        stack, definition = self.order.stack, self.order.definition
+        assert definition is not None
+        return StackPreview(definition, self.within, self.resources.nested(stack.id))
+
+    @property
+    def within(self) -> ResourceFactory:
+        """The resources of the nested stack as it becomes."""
+        found = self.resources.within(self.order.stack)
+        found.selection = self.order.action.inputs.restricted
+        return found

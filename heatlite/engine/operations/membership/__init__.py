@@ -1,0 +1,1 @@
+"""Members that enter a group with their objects, or leave it with them."""

@@ -1,0 +1,154 @@
+"""Existing objects that become members of a group."""
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from heatlite.core.actions.payloads import ActionData, MemberChange
+from heatlite.core.context import Context
+from heatlite.core.errors import HTTPBadRequest, ImportDiffers, InvalidValue, PlanChanged
+from heatlite.core.redaction.masking import MASK, Mask
+from heatlite.engine.admission.admission import Admission
+from heatlite.engine.operations.groups import Groups
+from heatlite.engine.operations.membership.entrants import Entrant, EntrantReader, Entry
+from heatlite.engine.operations.membership.writing import Draft, MembershipWriter, Place, further
+from heatlite.engine.planning.group_changes import within_limits
+from heatlite.engine.planning.plan import Outcome
+from heatlite.engine.preview.preview_views import detailed_plan, plan_entry
+from heatlite.engine.state.conflict_rules import Operation
+from heatlite.engine.state.group_requests import Changes, Join, body_of
+from heatlite.engine.state.requests import Difference, ShownPlan
+from heatlite.engine.types.adopted_objects import AdoptedObjects, LiveObject
+from heatlite.engine.types.type_calls import type_code
+from heatlite.store.records import ActionRecord, StackRecord
+from heatlite.store.store import Store
+
+JOINED = "Joined group {}"
+
+
+class Joins:
+    """Takes existing objects into groups without a changing call of their cloud."""
+
+    def __init__(self, store: Store, admission: Admission, groups: Groups, writer: MembershipWriter) -> None:
+        self._store = store
+        self._admission = admission
+        self._groups = groups
+        self._writer = writer
+        self._objects = EntrantReader(writer)
+
+    def join(self, context: Context, stack: StackRecord, name: str, asked: Join) -> ActionRecord:
+        """Make objects members of a group. Returns as `MembershipWriter.write`.
+
+        Reads the objects before its transaction. Raises InvalidValue for limits and names, HTTPBadRequest without the
+        digest of a plan, PlanChanged, ImportDiffers, ObjectOwned, the errors of `existing_objects`, and as
+        `Admission.admitted`.
+        """
+        if asked.plan_digest is None:
+            raise HTTPBadRequest("join.plan_digest: is required. PATCH …/preview with the same body shows the plan.")
+        group = self._groups.group(stack, name)
+        body, path = body_of(asked), f"/resources/{name}/actions"
+        request = self._admission.precheck(context, Operation.JOIN, stack, "POST", path, body, target=group.name)
+        nested = self._groups.members_of(group)
+        draft, entry = self._draft(context, stack, name, nested, asked)
+        if asked.plan_digest != draft.plan.digest:
+            raise PlanChanged(stack_name=stack.name)
+        if asked.changes is Changes.REFUSE:
+            _require_equal(entry)
+        with self._admission.admitted(request, on=nested) as now:
+            place = draft.place
+            is_same = now == place.nested and self._groups.group(stack, name) == place.group
+            if not is_same or self._store.resources.of(now.id) != place.rows:
+                raise PlanChanged(stack_name=stack.name)
+            self._require_free(place, entry, self._groups.path(stack, name))
+            return self._writer.write(context, draft)
+
+    def plan(self, context: Context, stack: StackRecord, name: str, asked: Join) -> ShownPlan:
+        """Return the plan of `join`, with what the next update does then.
+
+        Writes nothing. Raises as `join`, but passes locks and actions, and lists differences.
+        """
+        self._admission.require_cloud(stack)
+        nested = self._groups.members_of(self._groups.group(stack, name))
+        draft, entry = self._draft(context, stack, name, nested, asked)
+        self._require_free(draft.place, entry, self._groups.path(stack, name))
+        return draft.plan
+
+    def _require_free(self, place: Place, entry: Entry, group: tuple[str, ...]) -> None:
+        resources = self._writer.reader.resources_of(place.nested)
+        found = {
+            "/".join((*group, *one.path)): LiveObject(one.wanted.kind, one.seen.physical_id, one.seen.physical_name)
+            for one in entry.objects
+        }
+        AdoptedObjects(self._store, resources).require_unowned(found)
+
+    def _draft(
+        self, context: Context, stack: StackRecord, name: str, nested: StackRecord, asked: Join
+    ) -> tuple[Draft, Entry]:
+        """Read the objects, and return the change with the plan of it."""
+        place = self._writer.place(stack, self._groups.group(stack, name), nested)
+        resource = place.resource
+        given = [one.member for one in asked.members if one.member is not None]
+        with type_code():
+            facts = self._groups.facts(resource, nested, resource.limits)
+            size = len(facts.members) + len(asked.members)
+            within_limits(size, facts, strict=True)
+            free = iter(resource.new_names(len(asked.members) - len(given), given))
+            names = [one.member or next(free) for one in asked.members]
+            if len({*names}) < len(names):
+                raise InvalidValue(f"Group {name}: two new members have the same name.")
+            resource.admit(names)
+            resource.set_size(size, context.user)
+            child = resource.having([*resource.definitions, *names])
+        order = self._writer.order(context, place, child, asked, ActionData(creation=MemberChange.of(tuple(names))))
+        entry = self._objects.read(place, order, dict(zip(names, asked.members, strict=True)))
+        rows = [one.row for one in entry.objects] + [one.member for one in entry.stacks]
+        events = [self._writer.event(row, Operation.JOIN, JOINED.format(name)) for row in rows]
+        draft = Draft(place, order, detailed_plan((), {}), new=entry.members, events=events, stacks=entry.stacks)
+        return replace(draft, plan=self._plan(draft, entry, self._groups.path(stack, name))), entry
+
+    def _plan(self, draft: Draft, entry: Entry, path: tuple[str, ...]) -> ShownPlan:
+        """Return the plan of what enters."""
+        mask = self._writer.reader.mask(draft.place.owner)
+        entries = [plan_entry((*path, *one.path), one.row, "join", _cause(one)) for one in entry.objects]
+        for each in entry.stacks:
+            member = (*path, each.member.name)
+            entries.append(plan_entry(member, replace(each.member, physical_id=None), "join"))
+            entries += [plan_entry((*member, one.name), one, "create", "it has no object") for one in each.missing]
+        later = [
+            plan_entry((*path, *one.path), one.row, outcome.value, _why(one), tuple(_differences(one, mask)))
+            for one in entry.objects
+            if (outcome := one.decision.outcome) is not Outcome.KEEP
+        ]
+        return detailed_plan([*entries, *further(draft, path)], {}, later)
+
+
+def _require_equal(entry: Entry) -> None:
+    """Raise ImportDiffers if an object differs from the definition of a member."""
+    found = [f"{'/'.join(one.path)} ({', '.join(one.seen.differing)})" for one in entry.objects if one.differs]
+    if found:
+        raise ImportDiffers(
+            f"Objects differ from the definition of the members: {'; '.join(found)}. Change them, or send changes:"
+            " list to have the next update do that."
+        )
+
+
+def _cause(one: Entrant) -> str:
+    return f"not verified: {', '.join(one.seen.unverified)}" if one.seen.unverified else ""
+
+
+def _why(one: Entrant) -> str:
+    return "its object differs" if one.seen.differing else one.decision.cause
+
+
+def _differences(one: Entrant, mask: Mask) -> Iterator[Difference]:
+    """Yield what the next update changes.
+
+    A property with a hidden value has stars on both sides: the object may have another secret there.
+    """
+    schema = one.wanted.kind.schema
+    for name in one.seen.differing:
+        sides = [properties.get(name) for properties in (one.row.properties, one.wanted.properties)]
+        told = [mask.json(schema.masked({name: side}).get(name)) for side in sides]
+        old, new = told if told == sides else (MASK, MASK)
+        replaces = one.decision.outcome is Outcome.REPLACE
+        yield Difference(name=name, old=old, new=new, is_open=False, replaces=replaces, because_of=())

@@ -1,0 +1,161 @@
+"""Members that leave a group, while their objects stay."""
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from random import Random
+
+from msgspec import convert
+from msgspec.structs import replace
+
+from heatlite.core.actions.payloads import ActionData, MemberChange
+from heatlite.core.context import Context
+from heatlite.core.errors import (
+    ActionConflict,
+    DeletionProtected,
+    InvalidStackState,
+    InvalidValue,
+    NestedMember,
+    PlanChanged,
+)
+from heatlite.core.status import Status, Verb
+from heatlite.engine.admission.admission import Admission
+from heatlite.engine.admission.caller_context import restore_context
+from heatlite.engine.admission.claims import Asked, Change
+from heatlite.engine.operations.groups import Groups
+from heatlite.engine.operations.membership.writing import Draft, MembershipWriter, Place, further
+from heatlite.engine.planning.group_changes import change_members
+from heatlite.engine.preview.preview_views import detailed_plan, plan_entry
+from heatlite.engine.state.conflict_rules import Operation
+from heatlite.engine.state.group_requests import Leave, body_of
+from heatlite.engine.state.requests import PlannedResource, ShownPlan
+from heatlite.engine.types.type_calls import type_code
+from heatlite.plugin.nested import StackResource
+from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
+from heatlite.store.store import Store
+
+LEFT_ALIVE = "Left group {}; its object stays, and no stack has it"
+
+
+class Leaving:
+    """Takes members out of groups without a call of their cloud."""
+
+    def __init__(self, store: Store, admission: Admission, groups: Groups, writer: MembershipWriter) -> None:
+        self._store = store
+        self._admission = admission
+        self._groups = groups
+        self._writer = writer
+
+    def leave(self, context: Context, stack: StackRecord, name: str, asked: Leave) -> ActionRecord:
+        """Let members leave a group. Returns as `MembershipWriter.write`.
+
+        Those with a lifecycle hook leave at its end. Raises InvalidValue for limits and members, NestedMember,
+        DeletionProtected, PlanChanged, InvalidStackState, and as `Admission.examine` and `Admission.admitted`.
+        """
+        group = self._groups.group(stack, name)
+        body, path = body_of(asked), f"/resources/{name}/actions"
+        request = self._admission.precheck(
+            context, Operation.LEAVE, stack, "POST", path, body, target=group.name
+        )
+        members = self._groups.members_of(group)
+        claims = self._admission.examine(
+            Asked(
+                context,
+                members,
+                self._store.resources.types(stack.root_id or stack.id),
+                cache(lambda: self._writer.preview(self._draft(context, stack, name, members, asked))),
+                change=Change.SCALE,
+                content=lambda: body,
+                path=lambda: "/".join(self._groups.path(stack, name)),
+            )
+        )
+        with self._admission.admitted(request, on=members) as nested:
+            draft = self._draft(context, stack, name, nested, asked)
+            if asked.plan_digest not in (None, draft.plan.digest):
+                raise PlanChanged(stack_name=stack.name)
+            claims.look(lambda: self._writer.preview(draft))
+            action = self._writer.wait(context, draft) if draft.waits else self._writer.write(context, draft)
+            claims.take(action, draft.order.stack)
+            return action
+
+    def complete(self, action: ActionRecord) -> None:
+        """Let members leave whose lifecycle hooks an action has waited for.
+
+        Call in the transaction that ends it.
+        """
+        nested, asked = self._store.stacks.get(action.stack_id), convert(action.inputs.leave, Leave)
+        owner = None if nested is None or nested.parent_id is None else self._store.stacks.get(nested.parent_id)
+        if nested is None or owner is None or nested.parent_resource is None:
+            return  # the group is being deleted
+        context = restore_context(action, self._store.encryption.cipher)
+        draft = self._draft(context, owner, nested.parent_resource, nested, asked)
+        self._writer.write(context, draft, is_recorded=True)
+
+    def plan(self, context: Context, stack: StackRecord, name: str, asked: Leave) -> ShownPlan:
+        """Return the plan of `leave`.
+
+        Writes nothing. Raises as `leave`, but passes locks and actions.
+        """
+        nested = self._groups.members_of(self._groups.group(stack, name))
+        return self._draft(context, stack, name, nested, asked).plan
+
+    def _draft(self, context: Context, stack: StackRecord, name: str, nested: StackRecord, asked: Leave) -> Draft:
+        place = self._writer.place(stack, self._groups.group(stack, name), nested)
+        resource = place.resource
+        with type_code():
+            facts = self._groups.facts(resource, nested, resource.limits)
+            change = change_members(asked, facts, Random())
+            rows = self._leaving(place, change.leaving)
+            joining = tuple(resource.new_names(change.joining, change.leaving))
+            if asked.reduce:
+                resource.set_size(len(facts.members) - len(rows), context.user)
+            child = resource.having([*(one for one in resource.definitions if one not in change.leaving), *joining])
+        environment = self._writer.environment(place)
+        waits = [
+            row.name for row in rows
+            if row.status is Status.COMPLETE and environment.lifecycle_timeout(row.name) is not None
+        ]  # fmt: skip
+        objects = {row.name: row.physical_id for row in rows}
+        data = ActionData(deletion=MemberChange.of(change.leaving, objects=objects))
+        order = self._writer.order(context, place, child, asked, data)
+        draft = Draft(place, order, detailed_plan((), {}), gone=rows, to_make=joining, waits=tuple(waits))
+        events = [self._writer.event(row, Operation.LEAVE, LEFT_ALIVE.format(name)) for row in rows]
+        return replace(draft, plan=detailed_plan([*_entries(draft, self._groups.path(stack, name))], {}), events=events)
+
+    def _leaving(self, place: Place, names: Sequence[str]) -> list[ResourceRecord]:
+        """Return the rows of leaving members, in this order.
+
+        Raises the error of the first that may not leave.
+        """
+        found = [_leaver(place, name) for name in names]
+        held = self._store.held_resources([row.id for row in found])
+        for row in found:
+            text = f"Member {row.name} of group {place.group.name}"
+            if row.protection is not None:
+                raise DeletionProtected(f"{text} is protected by {row.protection.by}. Unprotect it first.")
+            if row.id in held:
+                raise ActionConflict(f"{text} cannot leave now: {held[row.id]}")
+        return found
+
+
+def _leaver(place: Place, name: str) -> ResourceRecord:
+    """Return the row of a member with an object.
+
+    Raises InvalidValue, InvalidStackState, NestedMember.
+    """
+    rows, text = [row for row in place.rows if row.name == name], f"Member {name} of group {place.group.name}"
+    if not rows or rows[-1].physical_id is None or rows[-1].verb in (Verb.INIT, Verb.DELETE):
+        raise InvalidValue(f"{text} has no object that could stay.")
+    (row, *others) = rows
+    if others or row.status is Status.IN_PROGRESS:
+        raise InvalidStackState(f"{text} is being replaced. Update stack {place.owner.name}, then try again.")
+    if issubclass(place.resources.type_of(row), StackResource):
+        raise NestedMember(f"{text} is a nested stack, which is no object that could stay. Use delete_members.")
+    return row
+
+
+def _entries(draft: Draft, path: tuple[str, ...]) -> Iterator[PlannedResource]:
+    """Yield the plan: who leaves, and what an action of its own makes and deletes."""
+    for row in draft.gone:
+        cause = "its object stays; it waits for its lifecycle hook" if row.name in draft.waits else "its object stays"
+        yield plan_entry((*path, row.name), row, "leave", cause)
+    yield from further(draft, path)

@@ -1,0 +1,272 @@
+"""Commit of members that enter or leave a group with their objects.
+
+One transaction writes rows, definition, size and an action that has ended. So a crash leaves all of it or nothing, and
+there is nothing to cancel. No object is touched. What else follows, such as members in the places of those that left,
+is an action of its own.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct, convert
+from msgspec.structs import replace
+
+from heatlite.core.actions.payloads import ActionData, ActionInputs, ActionOutputs, MemberChange
+from heatlite.core.clock import Clock
+from heatlite.core.config import Settings
+from heatlite.core.context import Context
+from heatlite.core.errors import InvalidStackState
+from heatlite.core.status import Cause, Result, Status, Verb, state
+from heatlite.engine.admission.admission import Admission
+from heatlite.engine.execution.members_result import with_members
+from heatlite.engine.operations.asked import GroupChange
+from heatlite.engine.planning.tree_budget import TreeBudget
+from heatlite.engine.preview.preview import StackPreview, stand_in
+from heatlite.engine.preview.preview_views import plan_entry
+from heatlite.engine.state.conflict_rules import Operation
+from heatlite.engine.state.definitions import Definitions
+from heatlite.engine.state.group_requests import Adjustment, Join, Leave, Resize, body_of
+from heatlite.engine.state.requests import PlannedResource, ShownPlan
+from heatlite.engine.state.unit_of_work import operation_event, stack_event
+from heatlite.engine.steps.children import Children, Order
+from heatlite.engine.types.outputs import StackReader
+from heatlite.engine.types.resource_factory import ResourceFactory
+from heatlite.plugin.groups import SizedGroup
+from heatlite.plugin.nested import ChildStack
+from heatlite.plugin.schema import Schema
+from heatlite.store.feature_store import ObjectNews
+from heatlite.store.records import ActionRecord, EventRecord, ResourceRecord, StackRecord
+from heatlite.store.store import Store
+from heatlite.template.environment import Environment
+
+
+class Place(Struct, frozen=True):
+    """A group as a request finds it."""
+
+    owner: StackRecord
+    """The stack that has the group."""
+    group: ResourceRecord
+    nested: StackRecord
+    rows: Sequence[ResourceRecord]
+    """The rows of its nested stack."""
+    resources: ResourceFactory
+    """Those of the owner."""
+    resource: SizedGroup[Schema]
+    """Its `data` are what the operation makes of them."""
+
+
+class NewStack(Struct, frozen=True):
+    """The nested stack of a member with several objects."""
+
+    member: ResourceRecord
+    """The row of the group's nested stack that has it."""
+    order: Order
+    rows: Sequence[ResourceRecord]
+
+    @property
+    def missing(self) -> list[ResourceRecord]:
+        """Resources without an object, which an action has to make."""
+        assert self.order.definition is not None
+        resources, names = self.order.definition.resources, {row.name for row in self.rows}
+        return [stand_in(resources[name], self.order.stack) for name in sorted(resources.keys() - names)]
+
+
+class Draft(Struct, frozen=True):
+    """A change of a group's members, as it is planned and written."""
+
+    place: Place
+    order: Order
+    """The new definition of the nested stack, with the action."""
+    plan: ShownPlan
+    gone: Sequence[ResourceRecord] = ()
+    """Rows that leave."""
+    new: Sequence[ResourceRecord] = ()
+    """Rows that enter."""
+    events: Sequence[EventRecord] = ()
+    to_make: tuple[str, ...] = ()
+    """Names of members that an action of its own makes."""
+    waits: tuple[str, ...] = ()
+    """Names of members that leave after their lifecycle hooks."""
+    stacks: Sequence[NewStack] = ()
+    """Nested stacks of members that enter."""
+
+    @property
+    def rows(self) -> list[ResourceRecord]:
+        """The rows of the nested stack afterwards."""
+        gone = {row.id for row in self.gone}
+        return [row for row in (*self.place.rows, *self.new) if row.id not in gone]
+
+    @property
+    def has_more(self) -> bool:
+        """True if definition and rows have other names: an action has to follow."""
+        assert self.order.definition is not None
+        names = {row.name for row in self.rows}
+        return self.order.definition.resources.keys() != names or any(one.missing for one in self.stacks)
+
+
+class MembershipWriter:
+    """Makes the order of a changed group, and commits the change."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        settings: Settings,
+        definitions: Definitions,
+        admission: Admission,
+        reader: StackReader,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._settings = settings
+        self._definitions = definitions
+        self._admission = admission
+        self.reader = reader
+        self.now = clock.now
+
+    def place(self, owner: StackRecord, group: ResourceRecord, nested: StackRecord) -> Place:
+        """Return a group as it is now.
+
+        Raises InvalidStackState if its last operation has failed: rows and definition differ.
+        """
+        if nested.status is Status.FAILED and nested.verb is not Verb.CHECK:
+            raise InvalidStackState(
+                f"Group {group.name} is {state(nested.verb, nested.status)}. Update stack {owner.name}, then try again."
+            )
+        resources = self.reader.resources_of(owner)
+        resource = resources.make(group)
+        assert isinstance(resource, SizedGroup)
+        return Place(owner, group, nested, self._store.resources.of(nested.id), resources, resource)
+
+    def order(
+        self, context: Context, place: Place, child: ChildStack, request: Join | Leave, data: ActionData
+    ) -> Order:
+        """Return the order for a new definition of a group. Reads the database only."""
+        inputs = convert(body_of(request), ActionInputs)
+        action = self._admission.new_action(context, place.nested, Verb.UPDATE, inputs)
+        children = self.children_of(place.resources, action)
+        return children.resize(place.group, place.resource, self._definitions.of(place.owner), child, data)
+
+    def environment(self, place: Place) -> Environment:
+        """Return the environment of a group's nested stack."""
+        return self._definitions.of(place.nested).environment
+
+    def event(self, row: ResourceRecord, operation: Operation, reason: str) -> EventRecord:
+        """Return the event of a member that enters or leaves."""
+        return operation_event(row, operation, reason, self._clock.now())
+
+    def children_of(self, resources: ResourceFactory, action: ActionRecord) -> Children:
+        """Return what makes the orders to nested stacks."""
+        most, budget = self._settings.max_resources_per_stack, TreeBudget(resources)
+        return Children(self._store, self._clock, self._definitions, resources, action, most, budget)
+
+    def preview(self, draft: Draft) -> StackPreview:
+        """Return the plan of the group's nested stack. Members that leave go in it."""
+        place = draft.place
+        children = self.children_of(place.resources, draft.order.action)
+        return GroupChange(children, draft.order, place.group, place.resources).preview()
+
+    def wait(self, context: Context, draft: Draft) -> ActionRecord:
+        """Enqueue the action that waits for lifecycle hooks.
+
+        Until its end only the state of the group's stack changes.
+        """
+        nested, action = draft.place.nested, draft.order.action
+        before = (nested.verb, nested.status, nested.status_reason)
+        action = replace(action, data=replace(action.data, state_before=before))
+        self._admission.set_in_progress(nested, Verb.UPDATE)
+        self._admission.enqueue_action(context, action)
+        return action
+
+    def write(self, context: Context, draft: Draft, is_recorded: bool = False) -> ActionRecord:
+        """Commit a change, in the transaction that holds the nested stack.
+
+        Returns its action, which has ended, or the one that does what else follows. `is_recorded`: the transaction ends
+        an action for it.
+        """
+        store, place, now = self._store, draft.place, self._clock.now()
+        nested, rows = place.nested, draft.rows
+        news = ObjectNews(nested.project, nested.root_id or nested.id, now, gone=[row.id for row in draft.gone])
+        seen = store.objects_seen(news)
+        store.resources.delete_many(news.gone)
+        store.resources.insert_many(draft.new)
+        store.resources.save_many([replace(place.group, data=dict(place.resource.data))])
+        action = draft.order.action
+        if not is_recorded:
+            outputs = ActionOutputs(result=Result.OK, stack_status=state(Verb.UPDATE, Status.COMPLETE))
+            action = self._admission.record_done(context, action, with_members(outputs, store, action, rows))
+        more = self._more(context, draft) if draft.has_more else None
+        children = self.children_of(place.resources, action)
+        children.write_definitions([draft.order])
+        stack = draft.order.stack
+        events = [stack_event(stack, now), *seen, *draft.events]
+        if more is None:
+            stack = _at_end(stack, nested)
+            events.append(stack_event(stack, now))
+        else:
+            store.queue.enqueue_children([more])
+            context.queued.append(more.id)
+        store.stacks.save(stack)
+        store.events.append_many(events)
+        self._record_size(stack, rows)
+        for one in draft.stacks:
+            self._write_stack(one, children)
+        return action if more is None else more
+
+    def _write_stack(self, new: NewStack, children: Children) -> None:
+        """Write the nested stack of a member that enters."""
+        store, stack = self._store, new.order.stack
+        store.stacks.insert_many([stack])
+        children.write_definitions([new.order])
+        store.resources.insert_many(new.rows)
+        store.events.append_many([stack_event(stack, self._clock.now())])
+        self._record_size(stack, new.rows)
+
+    def _record_size(self, stack: StackRecord, rows: Sequence[ResourceRecord]) -> None:
+        """Record the size of a stack's rows, for other walks of its tree."""
+        budget = TreeBudget(self.reader.resources_of(stack))
+        budget.start(rows, in_tree=True)
+        size = budget.to_record()
+        if size is not None:
+            self._store.stack_sizes.record_resources(stack.id, stack.root_id or stack.id, size)
+
+    def _more(self, context: Context, draft: Draft) -> ActionRecord:
+        """Return the action that makes and deletes what else the definition asks for."""
+        place = draft.place
+        resize = Resize(Adjustment.EXACT_CAPACITY, len(place.resource.definitions) + _growth(draft), strict=False)
+        inputs = convert(body_of(resize), ActionInputs)
+        action = self._admission.new_action(context, place.nested, Verb.UPDATE, inputs)
+        creation = MemberChange.of(draft.to_make) if draft.to_make else None
+        return replace(action, cause=Cause.DERIVED, data=ActionData(creation=creation))
+
+
+def _growth(draft: Draft) -> int:
+    return len(draft.new) + len(draft.to_make) - len(draft.gone)
+
+
+def _at_end(begun: StackRecord, before: StackRecord) -> StackRecord:
+    """Return the nested stack after the change. A failed check is not forgotten."""
+    verb, status, reason = Verb.UPDATE, Status.COMPLETE, "Stack UPDATE completed successfully"
+    if before.status is not Status.COMPLETE:
+        verb, status, reason = before.verb, before.status, before.status_reason
+    return replace(begun, verb=verb, status=status, status_reason=reason)
+
+
+def further(draft: Draft, path: tuple[str, ...]) -> Iterator[PlannedResource]:
+    """Yield the plan of what an action of its own makes and deletes afterwards.
+
+    New members of scaling groups have no name yet.
+    """
+    definition = draft.order.definition
+    assert definition is not None
+    present = {row.name: row for row in draft.rows}
+    number = 0
+    for name, wanted in definition.resources.items():
+        if name in present:
+            continue
+        number += 1
+        shown_as = name if name.isdecimal() else f"new_{number}"
+        row = stand_in(wanted, draft.place.nested)
+        yield plan_entry((*path, shown_as), row, "create", "it takes the place of a member, or belongs to one")
+    for name, row in present.items():
+        if name not in definition.resources:
+            yield plan_entry((*path, name), row, "delete", "it belongs to a member that leaves")

@@ -1,0 +1,231 @@
+"""Updates, deletes and changes of groups that were requested for a later time.
+
+An INIT action keeps the request. At its time the author's rights are asked again, and the request is carried out as if
+it came then. The action that it enqueues takes the place of the INIT one, in the same transaction.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import convert, to_builtins
+from msgspec.structs import replace
+
+from heatlite.core.actions.payloads import ActionData, ActionInputs
+from heatlite.core.context import Context, Scheduled
+from heatlite.core.errors import HeatliteError, PlanChanged
+from heatlite.core.json import AnyMap, as_texts
+from heatlite.core.redaction.masking import Mask
+from heatlite.core.status import Verb
+from heatlite.engine.admission.admission import Admission
+from heatlite.engine.admission.caller_context import restore_context
+from heatlite.engine.admission.preparation import Preparation
+from heatlite.engine.operations import asked
+from heatlite.engine.operations.groups import Groups, later_change
+from heatlite.engine.operations.scheduled_actions import ScheduledActions
+from heatlite.engine.operations.stacks import Stacks
+from heatlite.engine.state.conflict_rules import Operation
+from heatlite.engine.state.group_requests import (
+    FollowTemplate,
+    NewLimits,
+    Resize,
+    ScaleIn,
+    ScaleOut,
+    SizeRequest,
+    body_of,
+)
+from heatlite.engine.state.requests import Later, Reach, Request
+from heatlite.store.records import ActionRecord, StackRecord
+from heatlite.store.store import Store
+
+if TYPE_CHECKING:
+    from heatlite.engine.operations.snapshots import Snapshots
+
+UPDATE, DELETE, REPLACE_MEMBERS = "update", "delete", "replace_members"
+RULES: Mapping[str, Sequence[str]] = {
+    UPDATE: ("actions:update", "stacks:update_patch"),
+    DELETE: ("actions:delete", "stacks:delete"),
+    asked.PUT: ("stacks:update",),
+    asked.PATCH: ("stacks:update_patch",),
+    asked.REMOVE: ("stacks:delete",),
+    asked.RESTORE: ("stacks:restore_snapshot",),
+}
+"""By key, the rules of the requests. Those of others are ``actions:<key>``."""
+LISTS = frozenset({"environment_files", "clear_parameters", "tags"})
+"""Those that are lists."""
+
+
+class ScheduledRequests:
+    """Keeps requests until their time, and carries them out then."""
+
+    def __init__(
+        self,
+        store: Store,
+        scheduled_actions: ScheduledActions,
+        admission: Admission,
+        preparation: Preparation,
+        stacks: Stacks,
+        groups: Groups,
+        snapshots: "Callable[[], Snapshots]",
+        author_now: Callable[[Context, StackRecord], Context],
+    ) -> None:
+        """`author_now` returns the author of stored work with the rights of now."""
+        self._snapshots = snapshots
+        self._store = store
+        self._scheduled_actions = scheduled_actions
+        self._admission = admission
+        self._preparation = preparation
+        self._stacks = stacks
+        self._groups = groups
+        self._author_now = author_now
+
+    def update(self, context: Context, stack: StackRecord, request: Request, not_before: float) -> None:
+        """Schedule an update (PATCH) whose plan has the digest that the request names.
+
+        Files and templates behind addresses are fetched now. Raises PlanChanged, and as `ScheduledActions.held` and
+        `Stacks.preview_update`.
+        """
+        context.require(RULES[UPDATE][-1])
+        request = self._preparation.complete(stack.project, request)
+        plan = self._stacks.preview_update(context, stack, request, existing=True, plan=True).plan
+        if plan is None or plan.digest != request.plan_digest:
+            raise PlanChanged(stack_name=stack.name)
+        inputs = ActionInputs(converge=request.converge, digest=plan.digest)
+        definition = self._preparation.changed(stack, request, existing=True).definition
+        later = Later(UPDATE, options=asked.options_of_update(request), hidden=definition.secrets())
+        self._keep(context, stack, Verb.UPDATE, inputs, later, not_before)
+
+    def delete(self, context: Context, stack: StackRecord, not_before: float) -> None:
+        """Schedule the deletion of a stack.
+
+        Raises Forbidden, and as `ScheduledActions.held`.
+        """
+        context.require(RULES[DELETE][-1])
+        self._admission.require_types(context, Operation.DELETE, stack)
+        self._keep(context, stack, Verb.DELETE, ActionInputs(), Later(DELETE), not_before)
+
+    def change(
+        self, context: Context, stack: StackRecord, name: str, request: SizeRequest, not_before: float
+    ) -> ActionRecord:
+        """Schedule a change of a group's size. Returns the action.
+
+        Limits and cooldown count at its time. Raises ResourceNotFound, HTTPBadRequest, Forbidden, and as
+        `ScheduledActions.held`.
+        """
+        group = self._groups.group(stack, name)
+        self._admission.require_types(context, request.operation, stack)
+        inputs = convert(body_of(request), ActionInputs)
+        return self._keep(context, stack, Verb.UPDATE, inputs, later_change(group.name, request), not_before)
+
+    def replace_members(
+        self, context: Context, stack: StackRecord, name: str, members: Sequence[str], not_before: float
+    ) -> ActionRecord:
+        """Schedule the replacement of members of a group. Returns the action.
+
+        Raises InvalidValue for members that are not there now, and as `change`.
+        """
+        selection = self._groups.replacement(stack, name, members)
+        self._admission.require_types(context, Operation.HEAL, stack)
+        later = Later(REPLACE_MEMBERS, resource=name, options={"members": [*members]})
+        return self._keep(context, stack, Verb.UPDATE, ActionInputs(heal=selection), later, not_before)
+
+    def _keep(
+        self,
+        context: Context,
+        stack: StackRecord,
+        verb: Verb,
+        inputs: ActionInputs,
+        later: Later,
+        not_before: float,
+    ) -> ActionRecord:
+        self._check_author(self._author_now(context, stack), later)
+        with self._store.transaction():
+            held = self._scheduled_actions.held(stack, not_before)
+            action = self._admission.new_action(context, held, verb, inputs)
+            return self._scheduled_actions.keep(context, replace(action, request=to_builtins(later)), not_before)
+
+    def await_approval(
+        self, context: Context, stack: StackRecord, verb: Verb, later: Later, data: ActionData, reason: str
+    ) -> ActionRecord:
+        """Store a request as an INIT action without a time, which `begin` carries out.
+
+        Returns the action. Call in a transaction. Raises Forbidden, StackNotFound, RequestLimitExceeded.
+        """
+        self._check_author(self._author_now(context, stack), later)
+        held = self._scheduled_actions.free(stack)
+        action = self._admission.new_action(context, held, verb, ActionInputs())
+        action = replace(action, request=to_builtins(later), data=data, status_reason=reason)
+        return self._scheduled_actions.keep(context, action, None)
+
+    @staticmethod
+    def _check_author(author: Context, later: Later) -> None:
+        """Raise Forbidden unless the author has the rights of now."""
+        key = next(iter(later.options.get(asked.ACTION, (later.key,))))
+        for rule in RULES.get(key, (f"actions:{key}",)):
+            author.require(rule)
+
+    # -- at its time ----------------------------------------------------------------------------
+
+    def begin(
+        self, action: ActionRecord, stack: StackRecord, claim: Callable[[], None] = lambda: None
+    ) -> None:
+        """Carry out the request of a scheduled action.
+
+        `claim` is called in the transaction that queues it.
+
+        Raises Forbidden if its author has lost the right, Fenced if the action is no longer INIT, and what the request
+        raises.
+        """
+        later = convert(action.request, Later)
+        author = self._author_now(restore_context(replace(action, secrets=None), None), stack)
+        self._check_author(author, later)
+        author = replace(author, scheduled=Scheduled(action.id, action.created_at, action.not_before), claim=claim)
+        try:
+            self._carry_out(author, stack, later)
+        except HeatliteError as error:
+            error.message = Mask(lambda: later.hidden).text(error.message)
+            raise
+
+    def _carry_out(self, author: Context, stack: StackRecord, later: Later) -> None:
+        match later.key:
+            case "update":
+                self._stacks.update(author, stack, _request(later.options), existing=True)
+            case "delete":
+                self._stacks.delete(author, stack)
+            case asked.PUT | asked.PATCH:
+                request = _request(later.options)
+                self._stacks.update(author, stack, request, existing=later.key == asked.PATCH)
+            case asked.REMOVE:
+                retain = as_texts(later.options.get(asked.RETAIN))
+                self._stacks.delete(author, stack, bool(later.options["force"]), retain)
+            case asked.RETRY:
+                self._stacks.retry(author, stack)
+            case asked.RESTORE:
+                self._snapshots().restore(author, stack, str(later.options["snapshot"]))
+            case "replace_members":
+                self._groups.replace_members(author, stack, later.resource, later.options["members"])
+            case key:
+                self._groups.change(author, stack, later.resource, _size(key, later.options))
+
+
+def _size(key: str, options: AnyMap) -> SizeRequest:
+    match key:
+        case "scale_out":
+            return convert(options, ScaleOut)
+        case "scale_in":
+            return convert(options, ScaleIn)
+        case _:
+            if "follow_template" in options:
+                return convert(options, FollowTemplate)
+            return convert(options, Resize) if "number" in options else convert(options, NewLimits)
+
+
+def _request(body: AnyMap) -> Request:
+    """Return the request of a body that `body_of_update` has made."""
+    apart = {asked.REACH, asked.ACTION}
+    given: AnyMap = {
+        name: tuple(value) if name in LISTS else value for name, value in body.items() if name not in apart
+    }
+    reach, action = convert(body.get(asked.REACH, {}), Reach), body.get(asked.ACTION)
+    sent = {name: value for name, value in body.items() if name not in {*apart, "further"}}
+    sent = {**sent, **body.get("further", {}), **body.get(asked.REACH, {})}
+    return Request(**given, reach=reach, action=action, body=action or sent)

@@ -1,0 +1,521 @@
+"""The facts of the core: locks, actions, hooks, failures, marks, protection.
+
+Everything that says why a stack is as it is prints them. No text on that is made elsewhere.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec.structs import replace
+
+from heatlite.core.clock import to_text
+from heatlite.core.errors import PlanChanged
+from heatlite.core.json import JsonMap
+from heatlite.core.status import NOT_ROLLED_BACK, ActionStatus, Status, Verb, state
+from heatlite.core.wire.why import Fact, WayOut
+from heatlite.engine.state.conflict_rules import Operation
+from heatlite.engine.state.hooks import waits_at, waits_until
+from heatlite.engine.why.tree import Told, Tree
+from heatlite.engine.why.ways import Call, Ways, resource_path, stack_path
+from heatlite.store.audit import Outcome
+from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
+
+OF_FEATURES = ""
+"""Stands for the codes of features among those of the core."""
+BLOCKING = (
+    "suspended_action", "approval", "rule_denied", "plan_changed", "hook", "drain", "baking", "dependency", "scheduled",
+    OF_FEATURES, "retrying", "worker_kind", "no_engine", "locked", "queued", "running",
+)  # fmt: skip
+"""Codes of what holds a stack or an action, the first reason first."""
+FAILURES = ("failed", "quota", "leftover", "no_rollback")
+"""Codes of what has gone wrong."""
+OTHERS = ("protected", "restricted", "behind", "marked", "drift")
+"""Codes of what changes the next operation."""
+_PLACES = {code: place for place, code in enumerate((*BLOCKING, *FAILURES, *OTHERS))}
+_HOLD_NOTHING = frozenset({*FAILURES, *OTHERS, "scheduled"})
+
+NEEDS_REASON = frozenset({
+    ActionStatus.INIT, ActionStatus.READY, ActionStatus.WAITING, ActionStatus.WAITING_LIFECYCLE_COMPLETION,
+    ActionStatus.SUSPENDED,
+})  # fmt: skip
+"""Statuses of actions that do not go on by themselves."""
+_NEEDS_ENGINE = frozenset({ActionStatus.READY, ActionStatus.RUNNING})
+_LOOKS_AGAIN = "looks again: no update replaces what could not be looked at"
+MOST_LEFT_OUT = 10
+"""Paths of what is left out that a fact has."""
+PLAN_CHANGED = PlanChanged.text.partition("}")[2].partition(":")[0]
+"""Part of the text of a refusal by a plan that is out of date."""
+CONSEQUENCE = "aborted: another resource failed"
+"""End of the reason of a resource that only stopped with others."""
+
+
+def why(tree: Tree) -> list[Told]:
+    """Return the facts of the core on a tree."""
+    told = [*_locks(tree), *_plan_changed(tree), *_actions(tree), *_hooks(tree), *_engine(tree), *_failures(tree)]
+    return [*told, *_not_rolled_back(tree), *_protected(tree), *_restricted(tree), *_marked(tree)]
+
+
+def completed(tree: Tree, told: Iterable[Told]) -> list[Told]:
+    """Return all facts in their order.
+
+    An action that waits, and that no fact blocks, blocks itself: a worker or a sweep is about to take it.
+    """
+    found = list(told)
+    blocked = {action_id for one in found for action_id in one.fact.blocks}
+    for action in tree.actions:
+        if action.status in NEEDS_REASON and action.id not in blocked:
+            found = _blocking_itself(tree, action, found)
+    return sorted(found, key=lambda one: _place(one.fact))
+
+
+def _place(fact: Fact) -> tuple[int, int]:
+    """Return the place of a fact: what holds now, then failures, then the rest."""
+    holds = bool(fact.blocks) or fact.code not in _HOLD_NOTHING
+    place = _PLACES.get(fact.code, _PLACES[OF_FEATURES])
+    return 0 if holds else 1 if fact.code in FAILURES else 2, place
+
+
+def _blocking_itself(tree: Tree, action: ActionRecord, told: list[Told]) -> list[Told]:
+    own = next((one for one in told if one.fact.id == action.id and one.fact.what == "action"), None)
+    if own is None:
+        return [*told, _holds(tree, action, "queued", [action.id])]
+    fact = replace(own.fact, blocks=[action.id, *own.fact.blocks])
+    return [replace(one, fact=fact) if one is own else one for one in told]
+
+
+def reasons(told: Iterable[Told]) -> dict[str, str]:
+    """Return the reasons of the actions that wait, by id.
+
+    Each is the text of the first fact that blocks the action. `told` is `completed`.
+    """
+    found: dict[str, str] = {}
+    for one in told:
+        for action_id in one.fact.blocks:
+            found.setdefault(action_id, one.fact.text)
+    return found
+
+
+# -- locks ------------------------------------------------------------------------------------------
+
+
+def _locks(tree: Tree) -> Iterator[Told]:
+    for stack in tree.stacks:
+        lock = stack.lock
+        if lock is None:
+            continue
+        path = tree.path(stack.id)
+        where = "" if path is None else f"{path} is "
+        until = "" if lock.expires_at is None else f", until {to_text(lock.expires_at)}"
+        why = f": {lock.reason}" if lock.reason else ""
+        ways = Ways(tree)
+        ways.tell("the requests that the lock refused", f"heatlite lock-status {stack.name}")
+        ways.unlock(stack)
+        yield Told(
+            Fact(
+                code="locked",
+                what="stack",
+                path=path,
+                id=stack.id,
+                by=lock.locked_by,
+                since=to_text(lock.locked_at),
+                until=to_text(lock.expires_at),
+                text=f"{where}locked ({lock.level}) by {lock.locked_by} since {to_text(lock.locked_at)}{until}{why}",
+                way_out=ways.steps,
+            ),
+            stack.id,
+        )
+
+
+def _plan_changed(tree: Tree) -> Iterator[Told]:
+    """Yield the refusal of the last request, if the plan that it named is out of date."""
+    last, root = tree.last_request, tree.root
+    if last is None or last.outcome is not Outcome.REFUSED or PLAN_CHANGED not in last.reason:
+        return
+    ways = Ways(tree)
+    ways.tell("shows the plan as it now is", f"heatlite plan FILE -n {root.name}")
+    since, text = to_text(last.last_time), f"the last request was refused: {last.reason}"
+    fact = Fact(
+        code="plan_changed", what="stack", id=root.id, by=last.user, since=since, text=text, way_out=ways.steps
+    )
+    yield Told(fact, root.id)
+
+
+# -- actions ----------------------------------------------------------------------------------------
+
+
+def _actions(tree: Tree) -> Iterator[Told]:
+    for action in tree.actions:
+        yield from _dependencies(tree, action)
+        match action.status:
+            case ActionStatus.SUSPENDED:
+                yield _holds(tree, action, "suspended_action", [action.id, *_waiting_for(tree, action)])
+            case ActionStatus.INIT if action.not_before is not None:
+                yield _scheduled(tree, action)
+            case ActionStatus.INIT:
+                pass
+            case ActionStatus.READY if (action.not_before or 0.0) > tree.now:
+                yield _put_off(tree, action)
+            case ActionStatus.READY:
+                own = [] if action.zone is not None else [action.id]
+                yield _holds(tree, action, "queued", [*own, *_waiting_for(tree, action)])
+                if action.zone is not None:
+                    yield _of_zone(tree, action, action.zone)
+            case _ if action.started_at is None:
+                yield _holds(tree, action, "queued", _waiting_for(tree, action))
+            case ActionStatus.WAITING if action.is_baking:
+                yield _baking(tree, action)
+            case _:
+                yield _holds(tree, action, "running", _waiting_for(tree, action))
+
+
+def _waiting_for(tree: Tree, action: ActionRecord) -> list[str]:
+    """Return the ids of the actions that go on when an action has ended."""
+    parents = [one.id for one in tree.actions if one.id == action.parent_id and one.status in NEEDS_REASON]
+    return [*parents, *(one for one, depended in tree.waits.items() if action.id in depended)]
+
+
+def _named(tree: Tree, action: ActionRecord) -> str:
+    return _with_path(action, tree.path(action.stack_id))
+
+
+def _with_path(action: ActionRecord, path: str | None) -> str:
+    return f"{action.word} {action.id}" + ("" if path is None else f" of {path}")
+
+
+def _holds(tree: Tree, action: ActionRecord, code: str, blocks: Sequence[str]) -> Told:
+    since = action.started_at or action.created_at
+    if action.status is ActionStatus.SUSPENDED:
+        since = action.suspended_at or since
+    reason = f": {action.status_reason}" if action.status_reason else ""
+    ways = Ways(tree)
+    if action.status is ActionStatus.SUSPENDED:
+        ways.resume(action)
+    else:
+        ways.wait(action)
+    ways.cancel(action)
+    fact = Fact(
+        code=code,
+        what="action",
+        path=tree.path(action.stack_id),
+        id=action.id,
+        by=action.requested_by,
+        since=to_text(since),
+        text=f"{_named(tree, action)} is {action.status} since {to_text(since)}{reason}",
+        blocks=[*blocks],
+        way_out=ways.steps,
+    )
+    return Told(fact, action.stack_id)
+
+
+def scheduled_text(action: ActionRecord, path: str | None = None) -> str:
+    """Return the reason of an action that waits for its time.
+
+    `path` is that of its nested stack.
+    """
+    return f"{_with_path(action, path)} is scheduled: it begins at {to_text(action.not_before)}"
+
+
+def _scheduled(tree: Tree, action: ActionRecord) -> Told:
+    told = _holds(tree, action, "scheduled", [action.id])
+    due, text = to_text(action.not_before), scheduled_text(action, tree.path(action.stack_id))
+    steps = [replace(told.fact.way_out[0], text=f"wait until {due}"), *told.fact.way_out[1:]]
+    since = to_text(action.created_at)
+    return replace(told, fact=replace(told.fact, text=text, since=since, until=due, way_out=steps))
+
+
+def _put_off(tree: Tree, action: ActionRecord) -> Told:
+    """Return the fact on a READY action that is not taken before its time."""
+    due = to_text(action.not_before)
+    is_drain = action.retries == 0 and action.data.deletion is not None
+    blocks = [action.id, *_waiting_for(tree, action)]
+    told = _holds(tree, action, "drain" if is_drain else "retrying", blocks)
+    if is_drain:
+        text = f"{_named(tree, action)} lets its members drain until {due}"
+    else:
+        last = tree.errors.get(action.id) or action.status_reason
+        text = f"{_named(tree, action)} is tried again at {due}" + (f". The last error: {last}" if last else "")
+    return replace(told, fact=replace(told.fact, text=text, until=due))
+
+
+def _baking(tree: Tree, action: ActionRecord) -> Told:
+    """Return the fact on an update that waits before its clean-up."""
+    told, bake = _holds(tree, action, "baking", [action.id, *_waiting_for(tree, action)]), action.data.guard
+    assert bake is not None
+    stack, until = tree.by_id[action.stack_id], to_text(bake.until)
+    named = f"{_named(tree, action)} bakes: all changes are made, and until the clean-up it can be taken back"
+    is_over = bake.until <= tree.now
+    text = f"{named}. Its time was over at {until}, but nobody can tell whether all is well" if is_over else named
+    ways = Ways(tree)
+    call = Call("POST", stack_path(stack, "/actions"), {"end_bake": None})
+    ways.send("ends the bake: the old objects are deleted", f"heatlite end-bake {stack.name}", call)
+    ways.act(Operation.CANCEL_UPDATE, stack, "takes the update back", f"openstack stack cancel {stack.name}")
+    if not is_over:
+        text = f"{text}, at least until {until}"
+        ways.tell(f"wait until {until}")
+    fact = replace(told.fact, text=text, since=to_text(bake.since), until=until, way_out=ways.steps)
+    return replace(told, fact=fact)
+
+
+def _of_zone(tree: Tree, action: ActionRecord, zone: str) -> Told:
+    told = _holds(tree, action, "worker_kind", [action.id])
+    text = f"{_named(tree, action)} waits for a worker of the zone {zone}"
+    ways = Ways(tree)
+    ways.tell(f"starts a worker; its setting worker_zone has to be {zone}", "heatlite worker")
+    return replace(told, fact=replace(told.fact, text=text, way_out=[*ways.steps, *_shifted(told.fact, 1)]))
+
+
+def _shifted(fact: Fact, number: int) -> list[WayOut]:
+    return [one if one.after is None else replace(one, after=one.after + number) for one in fact.way_out]
+
+
+def _dependencies(tree: Tree, action: ActionRecord) -> Iterator[Told]:
+    own = {one.id: one for one in tree.actions}
+    for depended in tree.waits.get(action.id, ()):
+        found = own.get(depended) or tree.others.get(depended)
+        ways = Ways(tree)
+        if found is not None:
+            told = f"{found.word} {found.id}, which is {found.status}"
+            if found.status is ActionStatus.SUSPENDED:
+                ways.resume(found)
+            else:
+                ways.wait(found)
+        else:
+            told = f"the work {depended} of an agent"
+        ways.cancel(action)
+        fact = Fact(
+            code="dependency",
+            what="action",
+            path=tree.path(action.stack_id),
+            id=depended,
+            by=None if found is None else found.requested_by,
+            since=to_text(action.created_at),
+            text=f"{_named(tree, action)} waits for {told}",
+            blocks=[action.id],
+            way_out=ways.steps,
+        )
+        yield Told(fact, action.stack_id)
+
+
+def _engine(tree: Tree) -> Iterator[Told]:
+    blocked = [one.id for one in tree.live if one.status in _NEEDS_ENGINE]
+    if tree.has_engine or not blocked:
+        return
+    ways = Ways(tree)
+    ways.tell("starts an engine; on a server with `heatlite api`: heatlite worker", "heatlite serve")
+    text = "no engine is alive: nothing goes on until one is started"
+    yield Told(Fact(code="no_engine", what="stack", text=text, blocks=blocked, way_out=ways.steps), tree.root.id)
+
+
+def _hooks(tree: Tree) -> Iterator[Told]:
+    for row in tree.rows:
+        hook = waits_at(row)
+        if hook is None:
+            continue
+        path, until = tree.path(row.stack_id, row.name) or row.name, waits_until(row)
+        stack = tree.by_id[row.stack_id]
+        ends = "" if until is None else f", at most until {to_text(until)}"
+        ways = Ways(tree)
+        ways.send(
+            f"ends the wait of {path}",
+            f"openstack stack hook clear --{hook} {stack.name} {row.name}",
+            Call("POST", stack_path(stack, f"{resource_path(row.name)}/signal"), {"unset_hook": hook}),
+        )
+        if until is not None:
+            ways.tell(f"wait until {to_text(until)}")
+        fact = Fact(
+            code="hook",
+            what="resource",
+            path=path,
+            id=row.id,
+            since=to_text(row.updated_at or row.created_at),
+            until=to_text(until),
+            text=f"{path} waits at the hook {hook}{ends}",
+            blocks=[one.id for one in tree.live if one.stack_id == row.stack_id],
+            way_out=ways.steps,
+        )
+        yield Told(fact, row.stack_id)
+
+
+# -- failures ---------------------------------------------------------------------------------------
+
+
+def _failures(tree: Tree) -> Iterator[Told]:
+    nested = {one.id for one in tree.stacks}
+    failed = [row for row in tree.rows if _is(row, Status.FAILED) and not _is_marked(row)]
+    inside = {row.stack_id for row in failed}
+    own = [row for row in failed if not (row.physical_id in nested and row.physical_id in inside)]
+    causes = [row for row in own if not row.state_without_lock.status_reason.endswith(CONSEQUENCE)] or own
+    for row in causes:
+        now, path = row.state_without_lock, tree.path(row.stack_id, row.name) or row.name
+        text = f"{path} ({row.type}) is {state(now.verb, now.status)}: {now.status_reason}"
+        since, steps, code = to_text(now.updated_at or row.updated_at), _after_failure(tree), "failed"
+        if _is_leftover(tree, row):
+            code, text = "leftover", f"{text}. Its object {row.physical_id or row.physical_name} is still there"
+            back = "with the earlier definition, to take the object back where its deletion has not begun"
+            steps.append(WayOut(text=back, command=f"heatlite up FILE -n {tree.root.name}"))
+        fact = Fact(code=code, what="resource", path=path, id=row.id, since=since, text=text, way_out=steps)
+        yield Told(fact, row.stack_id)
+    verb, status = tree.root.state_without_lock
+    has_failed = status is Status.FAILED and not (verb is Verb.CHECK and any(map(_is_marked, tree.rows)))
+    if not causes and (has_failed or (verb, status) == (Verb.ROLLBACK, Status.COMPLETE)):
+        root = tree.root
+        text = f"{root.name} is {state(verb, status)}: {root.status_reason}"
+        since, steps = to_text(root.updated_at or root.created_at), _after_failure(tree)
+        yield Told(Fact(code="failed", what="stack", id=root.id, since=since, text=text, way_out=steps), root.id)
+
+
+def _is_leftover(tree: Tree, row: ResourceRecord) -> bool:
+    """Return True for an object of a stack that stays, which was to be gone."""
+    stack = tree.by_id[row.stack_id]
+    return row.state_without_lock.verb is Verb.DELETE and stack.state_without_lock[0] is not Verb.DELETE
+
+
+def _is(row: ResourceRecord, status: Status) -> bool:
+    return row.state_without_lock.status is status
+
+
+def _is_marked(row: ResourceRecord) -> bool:
+    now = row.state_without_lock
+    return now.verb is Verb.CHECK and now.status is Status.FAILED
+
+
+def _after_failure(tree: Tree) -> list[WayOut]:
+    """Return the ways on from a failed stack."""
+    root, ways = tree.root, Ways(tree)
+    verb, status = root.state_without_lock
+    name, again = root.name, f"heatlite up FILE -n {root.name}"
+    if (verb, status) == (Verb.ROLLBACK, Status.COMPLETE):
+        ways.tell("the earlier state is restored: correct the cause, then update again", again)
+        return ways.steps
+    if status is Status.FAILED:
+        match verb:
+            case Verb.CREATE | Verb.UPDATE:
+                ways.act(Operation.RETRY, root, "continues where it has failed", f"heatlite retry {name}")
+            case Verb.DELETE:
+                for stack, row in _held_from_deletion(tree):
+                    _unprotect(ways, stack, row)
+                call = Call("DELETE", stack_path(root))
+                after = len(ways.steps) - 1 if ways.steps else None
+                ways.operation(Operation.DELETE, root, "tries again", f"heatlite down {name}", call, after)
+                ways.tell("leaves behind what cannot be deleted", f"heatlite down {name} --force")
+                return ways.steps
+            case Verb.CHECK:
+                ways.act(Operation.CHECK, root, _LOOKS_AGAIN, f"heatlite check {name}")
+            case Verb.SUSPEND:
+                ways.act(Operation.SUSPEND, root, "tries again", f"openstack stack suspend {name}")
+                return ways.steps
+            case Verb.RESUME:
+                ways.act(Operation.RESUME, root, "tries again", f"openstack stack resume {name}")
+                return ways.steps
+            case Verb.UNLOCK:
+                ways.unlock(root)
+            case Verb.LOCK:
+                ways.act(Operation.LOCK, root, "tries again", f"heatlite lock {name}")
+            case _:
+                pass
+    ways.tell("updates the stack with a corrected definition", again)
+    return ways.steps
+
+
+def _not_rolled_back(tree: Tree) -> Iterator[Told]:
+    root = tree.root
+    if root.state_without_lock != (Verb.UPDATE, Status.FAILED):
+        return
+    _, found, why = root.status_reason.rpartition(NOT_ROLLED_BACK)
+    if not found:
+        if not root.disable_rollback or root.previous_template_id is None:
+            return
+        why = "rollback was not asked for"
+    ways = Ways(tree)
+    ways.tell("an update with the earlier definition takes the old objects back", f"heatlite up FILE -n {root.name}")
+    text = f"{NOT_ROLLED_BACK}{why.rstrip('.')}."
+    yield Told(Fact(code="no_rollback", what="stack", id=root.id, text=text, way_out=ways.steps), root.id)
+
+
+# -- states that the next operation meets -----------------------------------------------------------
+
+
+def _held_from_deletion(tree: Tree) -> Iterator[tuple[StackRecord, ResourceRecord | None]]:
+    """Yield what is protected: stacks, and resources with theirs."""
+    for stack in tree.stacks:
+        if stack.protection is not None:
+            yield stack, None
+    for row in tree.rows:
+        if row.protection is not None:
+            yield tree.by_id[row.stack_id], row
+
+
+def _unprotect(ways: Ways, stack: StackRecord, row: ResourceRecord | None) -> None:
+    options: JsonMap | None = None if row is None else {"resource": row.name}
+    command = f"heatlite unprotect {stack.name}" + ("" if row is None else f" {row.name}")
+    ways.act(Operation.UNPROTECT, stack, "lifts the protection", command, options)
+
+
+def _protected(tree: Tree) -> Iterator[Told]:
+    for stack, row in _held_from_deletion(tree):
+        yield _protection(tree, stack, row)
+
+
+def _protection(tree: Tree, stack: StackRecord, row: ResourceRecord | None) -> Told:
+    held = stack.protection if row is None else row.protection
+    assert held is not None
+    path = tree.path(stack.id, "" if row is None else row.name)
+    where = "" if path is None else f"{path} is "
+    reason = f": {held.reason}" if held.reason else ""
+    ways = Ways(tree)
+    _unprotect(ways, stack, row)
+    fact = Fact(
+        code="protected",
+        what="stack" if row is None else "resource",
+        path=path,
+        id=stack.id if row is None else row.id,
+        by=held.by,
+        since=to_text(held.at),
+        text=f"{where}protected from deletion by {held.by}{reason}",
+        way_out=ways.steps,
+    )
+    return Told(fact, stack.id)
+
+
+def _restricted(tree: Tree) -> Iterator[Told]:
+    """Yield what updates have left out of the definition."""
+    root, held = tree.root, tree.root.restricted
+    if held is None:
+        return
+    names = held.left_out
+    more = f" and {len(names) - MOST_LEFT_OUT} more" if len(names) > MOST_LEFT_OUT else ""
+    text = f"restricted since {to_text(held.since)}: an update has left out {', '.join(names[:MOST_LEFT_OUT])}{more}"
+    ways = Ways(tree)
+    ways.tell("an update of all does what is left out", f"openstack stack update --existing {root.name}")
+    since = to_text(held.since)
+    fact = Fact(code="restricted", what="stack", id=root.id, since=since, text=text, way_out=ways.steps)
+    yield Told(fact, root.id)
+
+
+def _marked(tree: Tree) -> Iterator[Told]:
+    """Yield the resources that the next update replaces."""
+    nested = {one.id for one in tree.stacks}
+    marked = [row for row in tree.rows if _is_marked(row)]
+    inside = {row.stack_id for row in marked}
+    for row in marked:
+        if row.physical_id in nested and row.physical_id in inside and not (row.health and row.health.marked):
+            continue  # as its members
+        path, now = tree.path(row.stack_id, row.name) or row.name, row.state_without_lock
+        ways = Ways(tree)
+        ways.operation(
+            Operation.MARK_HEALTHY,
+            tree.root,
+            "takes the mark back",
+            f"heatlite mark-healthy {tree.root.name} {path}",
+            Call("PATCH", stack_path(tree.root, resource_path(path)), {"mark_unhealthy": False}),
+        )
+        ways.tell("replaces what is not well", f"heatlite up FILE -n {tree.root.name}")
+        fact = Fact(
+            code="marked",
+            what="resource",
+            path=path,
+            id=row.id,
+            since=to_text(now.updated_at or row.updated_at),
+            text=f"not well: {path}: {now.status_reason}",
+            way_out=ways.steps,
+        )
+        yield Told(fact, row.stack_id)

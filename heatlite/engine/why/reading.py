@@ -1,0 +1,91 @@
+"""Reads the rows of a tree, and asks the core and features for its facts."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from heatlite.core.clock import Clock
+from heatlite.core.context import Context
+from heatlite.core.status import LIVE_ACTIONS, ActionStatus
+from heatlite.core.wire.why import Why
+from heatlite.engine.why.facts import NEEDS_REASON, completed, reasons, scheduled_text, why
+from heatlite.engine.why.tree import Told, Tree
+from heatlite.store.records import ActionRecord, StackRecord
+from heatlite.store.store import Store
+
+More: TypeAlias = Callable[[Tree, Sequence[Told]], Sequence[Told]]
+"""Returns the facts on a tree with those of a feature."""
+
+RECENT = 3600.0
+"""Seconds for which the refusal of the last request on a stack is told."""
+
+
+class Reasons:
+    """Tells why stacks and actions are as they are. Asks no cloud, and writes nothing."""
+
+    def __init__(self, store: Store, clock: Clock, features: Callable[[], Sequence[More]]) -> None:
+        self._store = store
+        self._clock = clock
+        self._features = features
+
+    def of_stack(self, caller: Context, stack: StackRecord) -> Why:
+        """Return the facts on a stack, on what is above it, and on what is nested in it."""
+        tree = self._tree(caller, stack)
+        around = {one.id for one in tree.around(tree.by_id[stack.id])}
+        told = [one for one in self._told(tree) if one.stack_id in around]
+        facts = [one.fact for one in told if caller.may(one.rule)]
+        waits = any(one.fact.blocks for one in told)
+        return Why(waits=waits, facts=facts, hidden=len(told) - len(facts))
+
+    def of_actions(self, caller: Context, actions: Sequence[ActionRecord]) -> dict[str, str]:
+        """Return the reasons of those actions that wait, by id."""
+        found: dict[str, str] = {}
+        waiting = [one for one in actions if one.status in NEEDS_REASON]
+        for one in waiting:
+            if _waits_for_its_time(one):
+                found[one.id] = scheduled_text(one)
+        roots = {one.root_id: None for one in waiting if one.id not in found}
+        for root in self._store.stacks.of_ids([*roots]).values():
+            found |= reasons(self._told(self._tree(caller, root)))
+        return {one.id: found[one.id] for one in waiting if one.id in found}
+
+    def _told(self, tree: Tree) -> list[Told]:
+        told: Sequence[Told] = why(tree)
+        for feature in self._features():
+            told = feature(tree, told)
+        return completed(tree, told)
+
+    def _tree(self, caller: Context, stack: StackRecord) -> Tree:
+        store, now = self._store, self._clock.now()
+        root = stack if stack.root_id is None else store.stacks.get(stack.root_id) or stack
+        stacks = [root, *store.stacks.descendants(root)]
+        if all(one.id != stack.id for one in stacks):  # it was retained, and what it was nested in is gone
+            stacks = [stack, *store.stacks.descendants(stack)]
+        inside = {one.id for one in stacks}
+        actions = store.actions.open_of_root(root.id)
+        live = [one for one in actions if one.status in LIVE_ACTIONS]
+        waits = store.dependencies.open_of([one.id for one in actions])
+        own = {one.id for one in actions}
+        others = store.actions.by_id([*{one: None for some in waits.values() for one in some if one not in own}])
+        tried = [one.id for one in actions if one.status is ActionStatus.READY and one.retries]
+        return Tree(
+            stacks=stacks,
+            rows=[row for row in store.resources.noteworthy(root.id) if row.stack_id in inside],
+            actions=actions,
+            holding=frozenset(one.id for one in store.actions.holding(live)),
+            waits=waits,
+            others=others,
+            errors=store.actions.last_reasons(tried),
+            has_engine=any(one.is_up(now) for one in store.services.list()) if actions else True,
+            now=now,
+            caller=caller,
+            last_request=store.audit.last_of_stack(root.project, root.id, now - RECENT),
+        )
+
+
+def _waits_for_its_time(action: ActionRecord) -> bool:
+    """Return True for a scheduled action of a root that waits for nothing else.
+
+    Its row tells all of it, and there may be many.
+    """
+    is_root = action.stack_id == action.root_id
+    return action.status is ActionStatus.INIT and action.not_before is not None and not action.pending and is_root

@@ -1,0 +1,110 @@
+"""The rows of a stack tree that facts come from."""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from msgspec import Struct
+
+from heatlite.core.context import Context
+from heatlite.core.errors import HeatliteError
+from heatlite.core.wire.why import Fact
+from heatlite.engine.state.conflict_rules import Operation, holder, refusal
+from heatlite.store.audit import AuditRecord
+from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
+
+SHOW = "stacks:show"
+
+
+class Told(Struct, frozen=True):
+    """A fact, with what decides who sees it where."""
+
+    fact: Fact
+    stack_id: str
+    """The stack that it is about."""
+    rule: str = SHOW
+    """The rule of access of those who see it."""
+
+
+class Tree(Struct, frozen=True, dict=True):
+    """A tree at one moment, as one caller may change it."""
+
+    stacks: Sequence[StackRecord]
+    """Its live stacks, the root first, parents before children."""
+    rows: Sequence[ResourceRecord]
+    """The resources that have failed, are protected, or whose handlers wait."""
+    actions: Sequence[ActionRecord]
+    """The open actions, oldest first."""
+    holding: frozenset[str]
+    """Ids of those that hold their targets."""
+    waits: Mapping[str, Sequence[str]]
+    """Actions → what they depend on and what has not ended."""
+    others: Mapping[str, ActionRecord]
+    """Those of these dependencies that are actions of other trees."""
+    errors: Mapping[str, str]
+    """Actions that are tried again → the last error."""
+    has_engine: bool
+    """True if an engine is alive."""
+    now: float
+    caller: Context
+    last_request: AuditRecord | None = None
+    """The last request on the root, if it is recent."""
+
+    @property
+    def root(self) -> StackRecord:
+        """The root of the tree."""
+        return self.stacks[0]
+
+    @cached_property
+    def by_id(self) -> Mapping[str, StackRecord]:
+        """The stacks by their ids."""
+        return {one.id: one for one in self.stacks}
+
+    @cached_property
+    def live(self) -> Sequence[ActionRecord]:
+        """The actions that hold their targets."""
+        return [one for one in self.actions if one.id in self.holding]
+
+    def above(self, stack: StackRecord) -> list[StackRecord]:
+        """Return the ancestors of a stack, the parent first."""
+        found: list[StackRecord] = []
+        while (parent := self.by_id.get(stack.parent_id or "")) is not None:
+            found.append(parent)
+            stack = parent
+        return found
+
+    def below(self, stack: StackRecord) -> list[StackRecord]:
+        """Return the stacks nested in a stack, parents before children."""
+        inside, found = {stack.id}, list[StackRecord]()
+        for one in self.stacks:
+            if one.parent_id in inside:
+                inside.add(one.id)
+                found.append(one)
+        return found
+
+    def around(self, stack: StackRecord) -> list[StackRecord]:
+        """Return the ancestors of a stack from the root on, itself, and those below."""
+        return [*reversed(self.above(stack)), stack, *self.below(stack)]
+
+    def path(self, stack_id: str, name: str = "") -> str | None:
+        """Return the path of a resource of a stack, or that of the stack.
+
+        None: it is the root.
+        """
+        stack, names = self.by_id.get(stack_id), [name] if name else []
+        while stack is not None and stack.id != self.root.id:
+            names.insert(0, stack.parent_resource or "")
+            stack = self.by_id.get(stack.parent_id or "")
+        return "/".join(names) or None
+
+    def _live_around(self, stack: StackRecord) -> list[ActionRecord]:
+        reached = {one.id for one in self.around(stack)}
+        return [one for one in self.live if one.stack_id in reached]
+
+    def refusal(self, operation: Operation, stack: StackRecord) -> HeatliteError | None:
+        """Return the error that keeps the caller from an operation now."""
+        above, below = self.above(stack), self.below(stack)
+        return refusal(operation, stack, above, below, self._live_around(stack), self.caller)
+
+    def holder(self, operation: Operation, stack: StackRecord) -> ActionRecord | None:
+        """Return the action that keeps an operation from starting now."""
+        return holder(operation, stack, self.above(stack), self._live_around(stack))

@@ -1,0 +1,141 @@
+"""Ways out of a fact: steps that the server would not refuse.
+
+Others say what has to come first.
+"""
+
+from collections.abc import Sequence
+from urllib.parse import quote
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from heatlite.core.errors import StackLocked
+from heatlite.core.json import JsonMap
+from heatlite.core.status import ActionStatus
+from heatlite.core.wire.why import Fact, WayOut
+from heatlite.engine.state.conflict_rules import Operation
+from heatlite.engine.why.tree import Tree
+from heatlite.store.records import ActionRecord, StackRecord
+
+
+def stack_path(stack: StackRecord, rest: str = "") -> str:
+    """Return the path of a stack in the API, or of a part of it."""
+    return f"/v1/{stack.project}/stacks/{stack.name}/{stack.id}{rest}"
+
+
+class Call(Struct, frozen=True):
+    """The request of a step."""
+
+    method: str
+    path: str
+    body: JsonMap | None = None
+
+
+class Ways:
+    """Collects the ways out of one fact."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self.steps: list[WayOut] = []
+
+    def tell(self, text: str, command: str | None = None, after: int | None = None) -> int:
+        """Add a step that is not a request. Returns its place."""
+        return self._add(WayOut(text=text, command=command, after=after))
+
+    def send(self, text: str, command: str, call: Call, after: int | None = None) -> int:
+        """Add a request that nothing refuses after the step before it. Returns its place."""
+        method, path, body = call.method, call.path, call.body
+        return self._add(WayOut(text=text, command=command, method=method, path=path, body=body, after=after))
+
+    def operation(
+        self,
+        operation: Operation,
+        stack: StackRecord,
+        text: str,
+        command: str,
+        call: Call | None = None,
+        after: int | None = None,
+    ) -> None:
+        """Add an operation on a stack, after the steps that it needs.
+
+        `after` is the place of one more. Without `call` it is a command only: others may refuse it, too. An operation
+        that the state of the stack refuses is left out.
+        """
+        error = self._tree.refusal(operation, stack)
+        held = self._tree.holder(operation, stack)
+        if isinstance(error, StackLocked):
+            after = self._unlocked(operation, stack)
+            if after is None:
+                return
+        elif error is not None and held is not None:
+            after = self._ended(held)
+        elif error is not None:
+            return
+        if call is None:
+            self.tell(text, command, after)
+        else:
+            self.send(text, command, call, after)
+
+    def act(
+        self, operation: Operation, stack: StackRecord, text: str, command: str, options: JsonMap | None = None
+    ) -> None:
+        """Add an operation that is an action on a stack: its key is the operation's name."""
+        call = Call("POST", stack_path(stack, "/actions"), {operation.value: options})
+        self.operation(operation, stack, text, command, call)
+
+    def unlock(self, stack: StackRecord) -> None:
+        """Add the step that lifts the lock of a stack."""
+        lock = stack.lock
+        if lock is not None and lock.by_admin and not self._tree.caller.is_admin:
+            self.tell(f"An administrator has locked {stack.name}: ask one to lift the lock.")
+        else:
+            self.act(Operation.UNLOCK, stack, f"lifts the lock of {stack.name}", f"heatlite unlock {stack.name}")
+
+    def cancel(self, action: ActionRecord) -> None:
+        """Add the step that cancels an action."""
+        self._signal(action, "CANCEL", "cancels it")
+
+    def wait(self, action: ActionRecord) -> int:
+        """Add the step of waiting for the end of an action. Returns its place."""
+        return self.tell(f"wait for the end of {action.word}", f"heatlite action wait {action.id}")
+
+    def resume(self, action: ActionRecord) -> int:
+        """Add the step that continues a suspended action. Returns its place."""
+        return self._signal(action, "RESUME", f"continues {action.word}")
+
+    def _signal(self, action: ActionRecord, signal: str, text: str) -> int:
+        call = Call("POST", f"/v1/{action.project}/actions/{action.id}", {"signal": signal})
+        return self.send(text, f"heatlite action signal {action.id} {signal}", call)
+
+    def _ended(self, action: ActionRecord) -> int:
+        """Add the step that leads to the end of an action. Returns its place."""
+        return self.resume(action) if action.status is ActionStatus.SUSPENDED else self.wait(action)
+
+    def _unlocked(self, operation: Operation, stack: StackRecord) -> int | None:
+        """Add the steps that lift the locks which refuse an operation.
+
+        Returns the place of the last one. None: the caller cannot lift them, or they are being lifted.
+        """
+        for one in self._tree.around(stack):
+            if one.lock is not None and not (one.id == stack.id and operation is Operation.UNLOCK):
+                self.unlock(one)
+        last = len(self.steps) - 1
+        return last if last >= 0 and self.steps[last].path is not None else None
+
+    def _add(self, step: WayOut) -> int:
+        for place, known in enumerate(self.steps):
+            if replace(known, text="", after=None) == replace(step, text="", after=None) and known.command is not None:
+                return place
+        self.steps.append(step)
+        return len(self.steps) - 1
+
+
+def with_first(fact: Fact, steps: Sequence[WayOut]) -> Fact:
+    """Return a fact with better ways out before its own."""
+    moved = [one if one.after is None else replace(one, after=one.after + len(steps)) for one in fact.way_out]
+    return replace(fact, way_out=[*steps, *moved])
+
+
+def resource_path(path: str) -> str:
+    """Return the path of a resource below its root in the API."""
+    return f"/resources/{quote(path)}"

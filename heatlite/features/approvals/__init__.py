@@ -1,0 +1,1 @@
+"""Approvals: decisions of people that operations wait for."""

@@ -1,0 +1,259 @@
+"""Admission by approvals: looks at plans, and asks for decisions."""
+
+from collections.abc import Callable, Collection, Sequence
+
+from msgspec.structs import replace
+
+from heatlite.core.actions.payloads import ActionData, AwaitedApproval
+from heatlite.core.clock import Clock
+from heatlite.core.config import Settings
+from heatlite.core.errors import ActionConflict, HeatliteError
+from heatlite.core.ids import random_id
+from heatlite.core.json import JsonMap
+from heatlite.core.runtime.meter import Meter
+from heatlite.core.status import Verb
+from heatlite.engine.admission.claims import Asked, Change, Claim, Examiner, Postponed, Undecided
+from heatlite.engine.operations.scheduled_requests import ScheduledRequests
+from heatlite.engine.preview.preview import StackPreview
+from heatlite.engine.state.requests import ShownPlan
+from heatlite.features.approvals.errors import ApprovalRequired, ScalingNeedsApproval, TooManyApprovals, plan_changed
+from heatlite.features.approvals.feature import OPTION, WAIT
+from heatlite.features.approvals.journal import Journal
+from heatlite.features.approvals.judging import SUBJECTS, open_key, policy_of, reasons
+from heatlite.features.approvals.people import identity, place_of
+from heatlite.features.approvals.store.records import ApprovalRecord, ApprovalState
+from heatlite.features.approvals.store.store import ApprovalStore, ended
+from heatlite.features.approvals.views import plan_content
+from heatlite.features.change_policy.effective import Approve, Policy, Signals
+from heatlite.store.errors import Duplicate
+from heatlite.store.records import ActionRecord, StackRecord
+from heatlite.store.store import Store
+
+MOST_PENDING = 20
+"""Approvals of a stack that wait at once."""
+_VERBS = {Change.DELETE: Verb.DELETE}
+"""Verbs of actions that wait, where it is not UPDATE."""
+
+
+class ApprovalExaminer(Examiner):
+    """Asks for an approval where a change policy says so (`claims.Examiner`).
+
+    Safe for threads.
+    """
+
+    def __init__(
+        self, store: Store, clock: Clock, settings: Settings, scheduled: Callable[[], ScheduledRequests], meter: Meter
+    ) -> None:
+        self.store = store
+        self.rows = store.of(ApprovalStore)
+        self.clock = clock
+        self._settings = settings
+        self._scheduled = scheduled
+        self.journal = Journal(store, clock, meter)
+
+    def concerns(self, types: Collection[str]) -> bool:
+        """Return False: a repair needs no approval."""
+        return False
+
+    def examine(self, asked: Asked) -> "ApprovalClaim | None":
+        """Return the claim of a request."""
+        if asked.change not in SUBJECTS:
+            return None
+        if asked.observes:
+            self.reasons(asked)  # makes the plan, if a policy asks, so that the transaction reads no cloud
+        return ApprovalClaim(self, asked)
+
+    def shown(self, asked: Asked, because: Sequence[str]) -> JsonMap:
+        """Return whether a plan needs an approval, if a policy asks for any."""
+        if asked.change not in SUBJECTS or not because and self.policy(asked).approve is Approve.NEVER:
+            return {}
+        return {"approval": {"needed": bool(because), "because": [*because]}}
+
+    def reasons(self, asked: Asked) -> Sequence[str]:
+        """Return why a policy asks for an approval of a plan."""
+        return reasons(self.policy(asked), asked.change, asked.preview)
+
+    def policy(self, asked: Asked) -> Policy:
+        """Return the change policy of the stack that a request changes."""
+        root_id = "" if asked.change is Change.CREATE else asked.stack.root_id or asked.stack.id
+        return policy_of(self.store, self._settings, asked.stack.project, root_id)
+
+    def request(self, asked: Asked, shown: ShownPlan, because: Sequence[str], policy: Policy) -> HeatliteError:
+        """Ask for an approval, unless an equal one is open.
+
+        Returns the answer of the request.
+        """
+        try:
+            return self._request(asked, shown, because, policy)
+        except Duplicate:  # an equal request has asked meanwhile
+            return self._request(asked, shown, because, policy)
+
+    def _request(self, asked: Asked, shown: ShownPlan, because: Sequence[str], policy: Policy) -> HeatliteError:
+        context, is_new = asked.context, asked.change is Change.CREATE
+        begun = None if context.scheduled is None else context.scheduled.action_id
+        with self.store.transaction():
+            root, path = (asked.stack, "") if is_new else place_of(self.store, asked.stack)
+            if not is_new:
+                self.store.stacks.lock(root.id)
+            key, now = key_of(self.store, asked), self.clock.now()
+            found = self.rows.open(key)
+            if found is not None and found.digest == shown.digest and not is_over(found, now):
+                record = found
+            else:
+                record = self._new(asked, shown, because, policy, root, asked.path() or path)
+                record = self._replace(found, record, now)
+            if not is_new and context.options.get(OPTION) == WAIT and record.action_id is None:
+                record = self._keep(asked, record)
+        if begun is not None and record.action_id == begun:
+            return plan_changed(record)
+        if context.options.get(OPTION) == WAIT and record.action_id is not None:
+            action = self.store.actions.get(record.action_id)
+            if action is not None:
+                context.queued[:] = [action.id]
+                return Postponed(action)
+        return ApprovalRequired(record)
+
+    def _new(
+        self, asked: Asked, shown: ShownPlan, because: Sequence[str], policy: Policy, root: StackRecord, path: str
+    ) -> ApprovalRecord:
+        context, now = asked.context, self.clock.now()
+        is_new = asked.change is Change.CREATE
+        return ApprovalRecord(
+            id=random_id(),
+            project=root.project,
+            subject=SUBJECTS[asked.change],
+            state=ApprovalState.PENDING,
+            stack_name=root.name,
+            stack_id="" if is_new else root.id,
+            digest=shown.digest,
+            requested_by=context.user,
+            requester=identity(context),
+            requested_at=now,
+            open_key=key_of(self.store, asked),
+            resource=path or None,
+            because=tuple(because),
+            expires_at=now + policy.approval_ttl,
+            content=plan_content(shown, tuple(path.split("/")) if path else ()),
+        )
+
+    def _replace(self, before: ApprovalRecord | None, record: ApprovalRecord, now: float) -> ApprovalRecord:
+        """Write a new approval, in place of one with another plan or without time left.
+
+        Returns it. The action that has waited for the former waits for it.
+        """
+        if before is None:
+            if record.stack_id and self.rows.count_pending(record.stack_id) >= MOST_PENDING:
+                raise TooManyApprovals(most=MOST_PENDING, stack_name=record.stack_name)
+            self.journal.requested(record)
+            return record
+        state = ApprovalState.EXPIRED if is_over(before, now) else ApprovalState.OBSOLETE
+        self.journal.moved(before, replace(ended(before, state), replaced_by=record.id))
+        self.journal.requested(record)
+        if before.action_id is not None and before.state is ApprovalState.PENDING:
+            kept = self.store.actions.lock(before.action_id)
+            if kept is not None and kept.request is not None:
+                record = replace(record, action_id=kept.id)
+                self.store.queue.take(kept.id)
+                self.store.queue.schedule(replace(kept, data=awaited(kept, record), status_reason=waits_for(record)))
+                self.rows.move(record, record)
+        return record
+
+    def _keep(self, asked: Asked, record: ApprovalRecord) -> ApprovalRecord:
+        """Keep a request until its approval."""
+        if asked.later is None:
+            return record
+        data = ActionData(approval=AwaitedApproval(record.id, record.digest))
+        above, verb = self._addressed(asked), _VERBS.get(asked.change, Verb.UPDATE)
+        action = self._scheduled().await_approval(asked.context, above, verb, asked.later(), data, waits_for(record))
+        after = replace(record, action_id=action.id)
+        self.rows.move(record, after)
+        return after
+
+    def _addressed(self, asked: Asked) -> StackRecord:
+        """Return the stack that the request names: that of the group, if members change."""
+        if asked.change is not Change.SCALE or asked.stack.parent_id is None:
+            return asked.stack
+        return self.store.stacks.get(asked.stack.parent_id) or asked.stack
+
+
+class ApprovalClaim(Claim):
+    """Part of approvals in the transaction of a request (`claims.Claim`)."""
+
+    def __init__(self, examiner: ApprovalExaminer, asked: Asked) -> None:
+        self._examiner = examiner
+        self._asked = asked
+        self._policy = Policy()
+        self._used: ApprovalRecord | None = None
+        self._continued: ApprovalRecord | None = None
+
+    def look(self, preview: Callable[[], StackPreview]) -> Sequence[str]:
+        """Return why the policy asks for an approval of the plan."""
+        self._policy = self._examiner.policy(self._asked)
+        if self._asked.change is Change.SIGNAL and self._policy.signals is Signals.PASS:
+            return ()
+        return reasons(self._policy, self._asked.change, preview)
+
+    def approve(
+        self,
+        because: Sequence[str],
+        preview: Callable[[], StackPreview],
+        shown: Callable[[StackPreview], ShownPlan],
+    ) -> None:
+        """Find the approval of the plan.
+
+        Raises Undecided without one, ScalingNeedsApproval.
+        """
+        examiner, asked, policy = self._examiner, self._asked, self._policy
+        if asked.change is Change.SIGNAL and policy.signals is Signals.PASS:
+            return
+        if asked.change is Change.SIGNAL:
+            raise ScalingNeedsApproval(because=", ".join(because))
+        last = asked.continues()
+        self._continued = None if last is None else examiner.rows.used_by(last)
+        if self._continued is not None:
+            return
+        seen = shown(preview())
+        found = examiner.rows.open(key_of(examiner.store, asked))
+        if found is not None and found.digest == seen.digest and self._allows(found):
+            self._used = found if found.state is ApprovalState.APPROVED else None
+            return
+        raise Undecided(lambda: examiner.request(asked, seen, because, policy))
+
+    def _allows(self, found: ApprovalRecord) -> bool:
+        """Return whether an approval is decided, or is being decided by what begins now."""
+        if is_over(found, self._examiner.clock.now()):
+            return False
+        begun = self._asked.context.scheduled
+        waits = found.action_id is not None and begun is not None and begun.action_id == found.action_id
+        return found.state is ApprovalState.APPROVED or waits
+
+    def take(self, action: ActionRecord, stack: StackRecord, preview: Callable[[], StackPreview] | None = None) -> None:
+        """Use the approval. Raises ActionConflict if another request has used it."""
+        if self._continued is not None:
+            self._examiner.rows.move(self._continued, replace(self._continued, used_by=action.id))
+        if self._used is None:
+            return
+        used = replace(ended(self._used, ApprovalState.DONE), action_id=action.id, used_by=action.id)
+        if not self._examiner.journal.moved(self._used, used):
+            raise ActionConflict(f"Another request has used the approval {used.id} of stack {stack.name}.")
+
+
+def key_of(store: Store, asked: Asked) -> str:
+    """Return the key of the approval of a request."""
+    target = f"{asked.stack.project}/{asked.stack.name}" if asked.change is Change.CREATE else asked.stack.id
+    return open_key(store, SUBJECTS[asked.change], target, asked.content())
+
+
+def is_over(record: ApprovalRecord, now: float) -> bool:
+    """Return whether the time of an approval is over."""
+    return record.expires_at is not None and record.expires_at <= now
+
+
+def waits_for(record: ApprovalRecord) -> str:
+    """Return the reason of an action that waits."""
+    return f"Waits for approval {record.id}: heatlite approval approve {record.id}"
+
+
+def awaited(action: ActionRecord, record: ApprovalRecord) -> ActionData:
+    """Return the data of an action that waits for another approval."""
+    return replace(action.data, approval=AwaitedApproval(record.id, record.digest))

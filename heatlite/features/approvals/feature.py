@@ -1,0 +1,101 @@
+"""Statement of the feature approvals."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from heatlite.feature import Feature, is_active
+
+if TYPE_CHECKING:
+    from heatlite.api.access.authentication import AccessControl
+    from heatlite.api.audit import AuditTrail
+    from heatlite.api.components import Components
+    from heatlite.api.routes import Routes
+    from heatlite.cli.client import Client, Object, Stack
+    from heatlite.cli.session import PlanFacts
+    from heatlite.core.actions.decisions import Decision
+    from heatlite.core.status import ActionStatus
+    from heatlite.engine.admission.claims import Examiner
+    from heatlite.engine.why.tree import Told, Tree
+    from heatlite.store.feature_store import FeatureStore
+    from heatlite.store.records import ActionRecord
+
+OPTION, REFUSE, WAIT = "approval", "refuse", "wait"
+
+
+class ApprovalsFeature(Feature):
+    """Decisions of people that operations wait for."""
+
+    name = "approvals"
+    commands = {"Health, locks and protection": {"heatlite.features.approvals.commands.approvals": ("approval",)}}
+    modules = ("heatlite.features.approvals.api.routes",)
+    pages = "heatlite.features.approvals.pages"
+    change_options = {OPTION: (REFUSE, WAIT)}
+
+    def rules(self) -> Mapping[str, frozenset[str]]:
+        from heatlite.features.approvals.api.rules import RULES
+
+        return RULES
+
+    def stores(self) -> "Sequence[type[FeatureStore]]":
+        from heatlite.features.approvals.store.store import ApprovalStore
+
+        return (ApprovalStore,)
+
+    def sweeps(self, components: "Components", one_command: bool) -> Sequence[Callable[[], None]]:
+        from heatlite.features.approvals.store.store import ApprovalStore
+
+        rows, clock = components.store.of(ApprovalStore), components.clock
+
+        def sweep() -> None:
+            # Most commands need no more of it.
+            if rows.due(clock.now()):
+                from heatlite.features.approvals.parts import operations
+
+                components.of(operations).expire()
+
+        return (sweep,)
+
+    def examiner(self, components: "Components") -> "Examiner | None":
+        if not is_active(components.settings, "change_policy"):
+            return None  # no policy asks for an approval
+        from heatlite.features.approvals.parts import examiner
+
+        return components.of(examiner)
+
+    def action_moves(
+        self, components: "Components", action: "ActionRecord", after: "ActionStatus", reason: str
+    ) -> None:
+        from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Verb
+        from heatlite.features.approvals.parts import operations
+
+        if action.status is ActionStatus.INIT and action.data.approval is not None and after in ENDED_ACTIONS:
+            components.of(operations).cancelled(action)
+        if action.verb is Verb.DELETE and after is ActionStatus.SUCCEEDED and action.parent_id is None:
+            components.of(operations).stack_deleted(action.stack_id)
+
+    def decided(self, components: "Components", decision: "Decision") -> None:
+        from heatlite.features.approvals.parts import operations
+
+        components.of(operations).decided(decision)
+
+    def why(self, components: "Components", tree: "Tree", told: "Sequence[Told]") -> "Sequence[Told]":
+        from heatlite.features.approvals.store.store import ApprovalStore
+        from heatlite.features.approvals.why import facts
+
+        return [*told, *facts(tree, components.store.of(ApprovalStore).opens(tree.root.id))]
+
+    def planned(self, client: "Client", stack: "Stack | None", facts: "Object") -> "PlanFacts":
+        from heatlite.cli.session import PlanFacts
+        from heatlite.features.approvals.commands.lines import planned
+
+        return PlanFacts(planned(facts))
+
+    def add_routes(
+        self, routes: "Routes", components: "Components", access: "AccessControl", trail: "AuditTrail"
+    ) -> None:
+        from heatlite.features.approvals.api.routes import add
+
+        add(routes, components)
+
+
+feature = ApprovalsFeature()

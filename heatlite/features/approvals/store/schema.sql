@@ -1,0 +1,8 @@
+CREATE TABLE "approval" ("id" VARCHAR(36) NOT NULL PRIMARY KEY, "project" VARCHAR(255) NOT NULL, "subject" VARCHAR(16) NOT NULL, "state" VARCHAR(16) NOT NULL, "stack_name" VARCHAR(255) NOT NULL, "stack_id" VARCHAR(36) NOT NULL, "digest" VARCHAR(64) NOT NULL, "requested_by" VARCHAR(255) NOT NULL, "requester" VARCHAR(255) NOT NULL, "requested_at" REAL NOT NULL, "open_key" VARCHAR(64), "resource" LONGTEXT, "nodes" LONGTEXT NOT NULL, "because" LONGTEXT NOT NULL, "expires_at" REAL, "decided_by" VARCHAR(255), "decided_at" REAL, "reason" LONGTEXT NOT NULL, "action_id" VARCHAR(36), "incident_id" VARCHAR(36), "node_action_id" VARCHAR(36), "replaced_by" VARCHAR(36), "used_by" VARCHAR(36), "content" LONGTEXT NOT NULL)
+CREATE UNIQUE INDEX "approval_open_key" ON "approval" ("open_key")
+CREATE INDEX "approval_project_state_requested_at" ON "approval" ("project", "state", "requested_at")
+CREATE INDEX "approval_stack_id_state" ON "approval" ("stack_id", "state")
+CREATE INDEX "approval_action_id" ON "approval" ("action_id")
+CREATE INDEX "approval_used_by" ON "approval" ("used_by")
+CREATE INDEX "approval_incident_id" ON "approval" ("incident_id")
+CREATE INDEX "approval_node_action_id" ON "approval" ("node_action_id")

@@ -1,0 +1,1 @@
+"""Change policies: what the operator, a project and a stack ask of each change."""

@@ -1,0 +1,1 @@
+"""Drift: what differs from the stored properties, as data."""

@@ -1,0 +1,12 @@
+"""Refusals of operations on drift."""
+
+from heatlite.core.errors import Conflict
+
+
+class DriftNotAcceptable(Conflict):
+    """Live values cannot go into the definition."""
+
+    text = (
+        "Stack {stack_name} cannot accept: {places}. Nothing was done. Change the template, ignore the differences"
+        " (ignore_drift), or put them back: heatlite drift revert {stack_name}."
+    )

@@ -1,0 +1,108 @@
+"""Edits that bring live values into a definition, by the origins of values. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from msgspec import UNSET, UnsetType
+
+from heatlite.core.json import Json, as_map
+from heatlite.engine.types.differences import Part
+from heatlite.template import edits
+from heatlite.template.document import Definition
+from heatlite.template.edits import Edit
+from heatlite.template.expression import Expression, Function, ListOf, fields, walk
+from heatlite.template.functions.references import GetParam
+
+Path: TypeAlias = tuple[str, ...]
+
+
+class NoOrigin(Exception):
+    """No edit of the template or of a parameter brings the value. The text says why."""
+
+
+def edits_for(definition: Definition, name: str, parts: Sequence[Part]) -> Iterator[Edit]:
+    """Yield the edits by which a resource gets the live values of `parts`.
+
+    Raises NoOrigin.
+    """
+    lists: dict[Path, list[Part]] = {}
+    for part in parts:
+        if part.is_item:
+            lists.setdefault(part.path[:-1], []).append(part)
+        else:
+            yield _edit(definition, name, part.path, part.live)
+    for path, items in lists.items():
+        yield _edit_of_list(definition, name, path, items)
+
+
+def _edit(definition: Definition, name: str, path: Path, live: Json | UnsetType) -> Edit:
+    value: object = definition.resources[name].properties
+    for depth, step in enumerate(path):
+        within = fields(value)
+        if within is None:
+            what = _named(value) if isinstance(value, Expression) else "the template has no such value"
+            raise NoOrigin(f"{what} at {_shown(path[:depth])}")
+        value = within.get(step)
+    if _is_literal(value):
+        return Edit(edits.Part.TEMPLATE, (*_place(definition, name), *path), live)
+    if not isinstance(value, GetParam) or not isinstance(value.arguments, str):
+        raise NoOrigin(f"{_named(value)} at {_shown(path)}")
+    parameter = value.arguments
+    readers = _readers(definition.template.document, parameter)
+    if readers != 1:
+        raise NoOrigin(f"parameter {parameter} at {_shown(path)}, which {readers} places read")
+    if isinstance(live, UnsetType) or parameter not in definition.template.parameters:
+        raise NoOrigin(f"parameter {parameter} at {_shown(path)}, which has no value")
+    return Edit(edits.Part.PARAMETERS, (parameter,), live)
+
+
+def _edit_of_list(definition: Definition, name: str, path: Path, parts: Sequence[Part]) -> Edit:
+    """Return the edit of a list of the template. Items that stay keep their functions."""
+    value: object = definition.resources[name].properties
+    written: Json = definition.template.document
+    for step in _place(definition, name):
+        written = as_map(written)[step]
+    for step in path:
+        within = fields(value)
+        if within is None:
+            raise NoOrigin(f"{_named(value)} above {_shown(path)}")
+        value, written = within.get(step), as_map(written).get(step)
+    items = value.items if isinstance(value, ListOf) else value
+    if not isinstance(items, list) or not isinstance(written, list) or len(items) != len(written):
+        raise NoOrigin(f"{_named(value)} at {_shown(path)}")
+    after: list[Json | UnsetType] = [*written]
+    for part in parts:
+        if part.stored is UNSET:
+            after.append(part.live)
+        elif not _is_literal(items[int(part.path[-1])]):
+            raise NoOrigin(f"{_named(items[int(part.path[-1])])} at {_shown(part.path)}")
+        else:
+            after[int(part.path[-1])] = part.live
+    left = [one for one in after if not isinstance(one, UnsetType)]
+    return Edit(edits.Part.TEMPLATE, (*_place(definition, name), *path), left)
+
+
+def _is_literal(value: object) -> bool:
+    """Return True for a value without functions."""
+    return not any(isinstance(one, Function) for one in walk(value))
+
+
+def _place(definition: Definition, name: str) -> Path:
+    return (definition.sections["resources"], name, definition.keys["properties"])
+
+
+def _readers(value: object, parameter: str) -> int:
+    """Return the number of places in a document that read a parameter."""
+    if isinstance(value, Mapping):
+        inner = sum(_readers(one, parameter) for one in value.values())
+        asked = value.get("get_param", value.get("Ref"))
+        return inner + (asked == parameter or isinstance(asked, list) and asked[:1] == [parameter])
+    return sum(_readers(one, parameter) for one in value) if isinstance(value, list) else 0
+
+
+def _named(value: object) -> str:
+    return f"the function {value.name}" if isinstance(value, Function) else "functions"
+
+
+def _shown(path: Path) -> str:
+    return "/" + "/".join(path)

@@ -1,0 +1,47 @@
+"""Facts on resources that differ from their stored properties."""
+
+from collections.abc import Sequence
+
+from heatlite.core.clock import to_text
+from heatlite.core.wire.why import Fact
+from heatlite.engine.state.conflict_rules import Operation
+from heatlite.engine.why.tree import Told, Tree
+from heatlite.engine.why.ways import Ways
+from heatlite.features.drift.states import DriftState
+from heatlite.features.drift.store.store import DriftQuery, DriftStore, Listed
+
+MOST_TOLD = 1000
+
+
+def facts(store: DriftStore, tree: Tree) -> list[Told]:
+    """Read what is drifted in a tree, and return a fact for each."""
+    root = tree.root
+    query = DriftQuery((DriftState.DRIFTED,), roots=(root.id,), complete=True, limit=MOST_TOLD)
+    return told(tree, store.page(root.project, query))
+
+
+def told(tree: Tree, drifted: Sequence[Listed]) -> list[Told]:
+    """Return a fact for each drifted resource."""
+    return [_told(tree, one) for one in drifted if one.drift is not None and one.stack_id in tree.by_id]
+
+
+def _told(tree: Tree, one: Listed) -> Told:
+    root, path, drift = tree.root, tree.path(one.stack_id, one.name) or one.name, one.drift
+    assert drift is not None
+    ways = Ways(tree)
+    ways.tell("shows what differs", f"heatlite drift {root.name}")
+    ways.operation(Operation.REVERT, root, "puts it back", f"heatlite drift revert {root.name} {path}")
+    ways.tell("makes the definition say it", f"heatlite drift accept {root.name}")
+    leaves = "with ignore_drift in update_policy, to leave it as it is"
+    ways.tell(leaves, f"heatlite up FILE -n {root.name}")
+    since = to_text(drift.since)
+    fact = Fact(
+        code="drift",
+        what="resource",
+        path=path,
+        id=one.resource_id,
+        since=since,
+        text=f"drifted: {path}: {drift.number} properties or parts differ since {since}",
+        way_out=ways.steps,
+    )
+    return Told(fact, one.stack_id)

@@ -1,0 +1,67 @@
+"""Statement of the feature guards."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from heatlite.feature import Feature
+from heatlite.features.guards.bodies import GuardKeys
+
+if TYPE_CHECKING:
+    from heatlite.api.access.authentication import AccessControl
+    from heatlite.api.audit import AuditTrail
+    from heatlite.api.components import Components
+    from heatlite.api.routes import Routes
+    from heatlite.cli.client import Client, Object, Stack
+    from heatlite.cli.session import PlanFacts
+    from heatlite.core.status import ActionStatus
+    from heatlite.engine.state.guarding import Guarding
+    from heatlite.store.feature_store import FeatureStore
+    from heatlite.store.records import ActionRecord
+
+
+class GuardsFeature(Feature):
+    """Guards updates until their clean-up."""
+
+    name = "guards"
+    body = GuardKeys
+    modules = ("heatlite.features.guards.guards",)
+    commands = {"Stacks": {"heatlite.features.guards.commands.guards": ("end-bake",)}}
+    extends = dict.fromkeys(("up", "plan"), ("heatlite.features.guards.commands.guards",))
+
+    def planned(self, client: "Client", stack: "Stack | None", facts: "Object") -> "PlanFacts":
+        from heatlite.features.guards.commands.guards import planned
+
+        return planned(facts)
+
+    def stores(self) -> "Sequence[type[FeatureStore]]":
+        from heatlite.features.guards.store.store import GuardStore
+
+        return (GuardStore,)
+
+    def guarding(self, components: "Components") -> "Guarding":
+        from heatlite.features.guards.guards import Guards
+
+        return components.of(Guards)
+
+    def add_routes(
+        self, routes: "Routes", components: "Components", access: "AccessControl", trail: "AuditTrail"
+    ) -> None:
+        from heatlite.feature import is_active
+        from heatlite.features.guards.guards import HEALING, Guards
+
+        if is_active(components.settings, HEALING):
+            from heatlite.features.healing.reports import watch
+
+            watch(components, components.of(Guards))
+
+    def action_moves(
+        self, components: "Components", action: "ActionRecord", after: "ActionStatus", reason: str
+    ) -> None:
+        from heatlite.core.status import ENDED_ACTIONS
+        from heatlite.features.guards.store.store import GuardStore
+
+        if after in ENDED_ACTIONS and action.inputs.guard is not None:
+            components.store.of(GuardStore).end(action.id, components.clock.now())
+
+
+feature = GuardsFeature()

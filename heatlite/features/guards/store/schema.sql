@@ -1,0 +1,6 @@
+CREATE TABLE "update_guard" ("action_id" VARCHAR(36) NOT NULL PRIMARY KEY, "project" VARCHAR(255) NOT NULL, "root_id" VARCHAR(36) NOT NULL, "document" LONGTEXT NOT NULL, "is_open" INTEGER NOT NULL, "bakes_until" REAL, "ended_at" REAL, "fired" LONGTEXT, "heard" LONGTEXT)
+CREATE INDEX "updateguard_project_is_open" ON "update_guard" ("project", "is_open")
+CREATE INDEX "updateguard_root_id_ended_at" ON "update_guard" ("root_id", "ended_at")
+CREATE TABLE "guard_alert" ("id" VARCHAR(64) NOT NULL PRIMARY KEY, "project" VARCHAR(255) NOT NULL, "source" VARCHAR(64) NOT NULL, "key" VARCHAR(255) NOT NULL, "expires_at" REAL NOT NULL, "summary" LONGTEXT NOT NULL, "given" LONGTEXT NOT NULL, "root_id" VARCHAR(36))
+CREATE INDEX "guardalert_expires_at" ON "guard_alert" ("expires_at")
+CREATE INDEX "guardalert_project_source" ON "guard_alert" ("project", "source")

@@ -1,0 +1,40 @@
+"""Actions on stacks that change the owner of objects."""
+
+from heatlite.api.components import Components
+from heatlite.api.routes import Routes, StackAction
+from heatlite.core.context import Context
+from heatlite.core.json import Json, JsonMap
+from heatlite.core.validation import convert
+from heatlite.engine.state.requests import ShownPlan
+from heatlite.features.ownership.bodies import DetachRequest, ImportRequest, MoveRequest
+from heatlite.features.ownership.detaching import Detachments
+from heatlite.features.ownership.importing import Imports
+from heatlite.features.ownership.moving import Moves
+from heatlite.store.records import StackRecord
+
+
+def add(routes: Routes, components: Components) -> None:
+    """Add the actions."""
+
+    def start_import(caller: Context, stack: StackRecord, value: Json) -> None:
+        components.of(Imports).start(caller, stack, convert(value, ImportRequest, "import"), {"import": value})
+
+    def plan_import(caller: Context, stack: StackRecord, value: Json) -> ShownPlan:
+        return components.of(Imports).plan(caller, stack, convert(value, ImportRequest, "import"))
+
+    def start_detachment(caller: Context, stack: StackRecord, value: Json) -> JsonMap:
+        asked = convert(value, DetachRequest, "detach")
+        return components.of(Detachments).start(caller, stack, asked, {"detach": value})
+
+    def plan_detachment(_: Context, stack: StackRecord, value: Json) -> ShownPlan:
+        return components.of(Detachments).plan(stack, convert(value, DetachRequest, "detach"))
+
+    def start_move(caller: Context, stack: StackRecord, value: Json) -> None:
+        components.of(Moves).start(caller, stack, convert(value, MoveRequest, "move"), {"move": value})
+
+    def plan_move(_: Context, stack: StackRecord, value: Json) -> ShownPlan:
+        return components.of(Moves).plan(stack, convert(value, MoveRequest, "move"))
+
+    routes.actions["move"] = StackAction(start_move, plan_move)
+    routes.actions["detach"] = StackAction(start_detachment, plan_detachment)
+    routes.actions["import"] = StackAction(start_import, plan_import)

@@ -1,0 +1,66 @@
+"""Command that gives resources other names."""
+
+import argparse
+from pathlib import Path
+
+from heatlite.cli.arguments import STACK, YES, CommandGroup, argument
+from heatlite.cli.client import objects, text
+from heatlite.cli.errors import Misuse
+from heatlite.cli.files import load_file
+from heatlite.cli.output import render, template_files
+from heatlite.cli.questions import agree, need_consent
+from heatlite.cli.session import Host, connect
+from heatlite.core.json import Json, JsonMap, as_map, as_texts, dump
+from heatlite.features.ownership.commands.importing import FORMAT
+
+commands = CommandGroup()
+
+
+@commands.command(
+    "move",
+    "give resources of a stack other names, without a change of their objects",
+    STACK,
+    argument("names", metavar="FROM TO", nargs="*", help="the name of a resource, and the new one"),
+    argument("--from-file", type=Path, metavar="FILE", help="the `move` of the API as YAML"),
+    template_files.WRITE,
+    YES,
+    FORMAT,
+    examples=("move shop db database", "move shop db database --write shop.yaml"),
+)
+def move(arguments: argparse.Namespace, host: Host) -> int:
+    """Show the plan of a move, ask, and move."""
+    need_consent(arguments, "move changes a stack")
+    asked = _asked(arguments)
+    if arguments.write is not None:
+        load_file(arguments.write)
+    with connect(arguments, host) as session:
+        client, stack = session.client, session.client.find(arguments.stack)
+        stored = client.request("GET", f"{stack.path}/template")
+        plan = client.plan(stack, "move", asked)
+        if arguments.format == "text":
+            for one in objects(plan, "resources"):
+                shown = f"{text(one.get('resource_name'))} {text(one.get('cause'))}"
+                render.line(f"> {shown}  ({text(one.get('resource_type'))})", "yellow")
+            for warning in as_texts(plan.get("breaks")):
+                render.line(f"! {warning}", "red")
+        agree(arguments, "Move them?")
+        client.request("POST", f"{stack.path}/actions", {"move": {**asked, "plan_digest": text(plan.get("digest"))}})
+    if arguments.format == "json":
+        print(dump({"moved": asked["moved"]}))
+    if arguments.write is not None:
+        template_files.write(arguments.write, as_map(stored), plan)
+    return 0
+
+
+def _asked(arguments: argparse.Namespace) -> JsonMap:
+    """Return the body of the request. Raises Misuse."""
+    if arguments.from_file is not None:
+        if arguments.names:
+            raise Misuse("Give either FROM TO or --from-file.")
+        given = load_file(arguments.from_file, "Environment").data
+        return as_map(given.get("move", given))
+    if len(arguments.names) != 2:
+        raise Misuse("Give the name of a resource and the new one: heatlite move STACK FROM TO.")
+    old, new = arguments.names
+    moved: list[Json] = [{"from": old, "to": new}]
+    return {"moved": moved}

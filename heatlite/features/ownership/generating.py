@@ -1,0 +1,209 @@
+"""Definitions that the server writes for existing objects, of what these tell."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
+from typing import Final
+
+from msgspec import Struct
+
+from heatlite.clients.cloud import CloudError
+from heatlite.core.errors import HTTPBadRequest
+from heatlite.core.json import Json, JsonMap, as_map, pointer, same
+from heatlite.engine.types.observation import live_values
+from heatlite.engine.types.type_calls import type_code
+from heatlite.plugin.coercion import Kind
+from heatlite.plugin.resource import Resource
+from heatlite.plugin.schema import Field, Schema
+
+NO_ID: Final = "00000000-0000-4000-8000-000000000000"
+"""Id of no object. A text of this form is never looked up as a name."""
+_PROBES: Final[Mapping[Kind, Json]] = {
+    Kind.STRING: NO_ID,
+    Kind.INTEGER: -987_654_321,
+    Kind.NUMBER: -987_654_321,
+    Kind.BOOLEAN: False,
+    Kind.MAP: {"heatlite": NO_ID},
+    Kind.LIST: [NO_ID],
+    Kind.ANY: NO_ID,
+}
+"""Values that no object has. `live_properties` compares what is given, so each property is given."""
+
+Make = Callable[[JsonMap], Resource[Schema]]
+"""Returns the resource of an object with other properties."""
+
+
+class Omission(Struct, frozen=True):
+    """A property that a generated definition leaves out."""
+
+    path: str
+    pointer: str
+    why: str
+    """secret, not_readable or default_unknown."""
+
+
+class Generated(Struct, frozen=True):
+    """The properties of an object, in the form of a template."""
+
+    properties: JsonMap
+    omitted: tuple[Omission, ...]
+
+
+def generate(make: Make, known: Mapping[str, Json]) -> Generated:
+    """Return the properties of an object that differ from the defaults of its type.
+
+    `known` are properties that it need not tell. Raises HeatliteError.
+    """
+    resource = make({**known})
+    with type_code():
+        hints = resource.told()
+    left_out = {name for name, value in hints.items() if value is None}
+    fields = {
+        name: field
+        for name, field in resource.schema.fields.items()
+        if not field.hidden and not field.means and name not in left_out
+    }
+    omitted = [Omission(resource.name, pointer([name]), "secret") for name, field in fields.items() if field.secret]
+    readable = {name: field for name, field in fields.items() if not field.secret}
+    hints = {name: value for name, value in hints.items() if name in readable}
+    given: JsonMap = {**{name: _probe(field) for name, field in readable.items()}, **hints, **known}
+    found = _live(make(given), readable)
+    found = {
+        name: value for name, value in found.items() if value in (False, {}, []) or value != _probe(readable[name])
+    }
+    found = {**found, **hints, **known}
+    properties: JsonMap = {}
+    for name, field in readable.items():
+        if name not in found:
+            omitted.append(Omission(resource.name, pointer([name]), "not_readable"))
+        elif not _is_default(field, found[name]):
+            properties[name] = _without_secrets(field, found[name])
+    left = _confirmed(make, properties)
+    lost = [name for name in properties if name not in left]
+    omitted += [Omission(resource.name, pointer([name]), "not_readable") for name in lost]
+    missing = [name for name, field in fields.items() if field.required and name not in left]
+    if missing:
+        text = f"the object does not tell {', '.join(missing)}"
+        raise HTTPBadRequest(f"resources.{resource.name}: {text}. Give that as filter, or send a template.")
+    return Generated(left, tuple(omitted))
+
+
+def _live(resource: Resource[Schema], fields: Mapping[str, Field]) -> JsonMap:
+    """Return the properties that an object tells."""
+    with type_code():
+        live = resource.live_properties() or {}
+    return {name: value for name, value in live.items() if name in fields and value is not None}
+
+
+def _probe(field: Field) -> Json:
+    """Return a value that the object does not have."""
+    if field.schema is not None:
+        return {}
+    return [] if field.item is not None and field.item.kind is not Kind.STRING else _PROBES[field.kind]
+
+
+def _is_default(field: Field, value: Json) -> bool:
+    """Return whether a property may be left out."""
+    if field.required:
+        return False
+    if field.default is None:
+        return value in ("", [], {})
+    return not field.differs({}, {field.name: value})
+
+
+def _without_secrets(field: Field, value: Json) -> Json:
+    """Return a value without the secrets in it."""
+    if field.secret:
+        return None
+    if field.schema is not None and isinstance(value, dict):
+        kept = {name: _without_secrets(one, value[name]) for name, one in field.schema.fields.items() if name in value}
+        return {name: one for name, one in kept.items() if one is not None}
+    if field.item is not None and isinstance(value, list):
+        return [_without_secrets(field.item, one) for one in value]
+    return value
+
+
+def _confirmed(make: Make, properties: JsonMap) -> JsonMap:
+    """Return those of the properties of which the object says that it has them."""
+    resource = make(properties)
+    with type_code():
+        live = live_values(resource)
+    coerced = resource.schema.examine(properties)[0]
+    differing = resource.schema.diff(coerced, live or {})
+    return {name: value for name, value in properties.items() if name not in differing}
+
+
+def function_in(value: Json, functions: Collection[str]) -> str | None:
+    """Return the first function that a template would find in a literal value."""
+    if isinstance(value, Mapping):
+        name = next(iter(value), "")
+        if len(value) == 1 and name in functions:
+            return name
+        value = [*value.values()]
+    found = (function_in(one, functions) for one in value) if isinstance(value, list) else ()
+    return next((one for one in found if one is not None), None)
+
+
+# -- references --------------------------------------------------------------------------------------
+
+
+class References:
+    """Puts references in place of ids, as long as no resource needs itself."""
+
+    def __init__(self, names: Mapping[str, str], needs: Mapping[str, frozenset[str]]) -> None:
+        """Begin with the references that there are.
+
+        `names` are those of resources by what refers to them, `needs` the resources that each one needs.
+        """
+        self._names = names
+        self._needs = {name: set(one) for name, one in needs.items()}
+
+    def put(self, name: str, value: Json) -> Json:
+        """Return a value of a resource with references."""
+        if isinstance(value, str) and value in self._names and value != NO_ID:
+            other = self._names[value]
+            if other == name or name in self._below(other):
+                return value
+            self._needs.setdefault(name, set()).add(other)
+            return {"get_resource": other}
+        if isinstance(value, Mapping):
+            return {key: self.put(name, one) for key, one in value.items()}
+        return [self.put(name, one) for one in value] if isinstance(value, list) else value
+
+    def _below(self, name: str) -> set[str]:
+        """Return the names of all that a resource needs."""
+        found, todo = set[str](), [name]
+        while todo:
+            for one in self._needs.get(todo.pop(), ()):
+                if one not in found:
+                    found.add(one)
+                    todo.append(one)
+        return found
+
+
+def unique_name(resource: Resource[Schema], field: Field, value: Json) -> Json:
+    """Return the name of an image in place of its id, if no other image has it."""
+    if field.find != "glance.image" or not isinstance(value, str):
+        return value
+    cloud = resource.facts.services.clouds.of(resource.facts.project, resource.facts.stack_id)
+    with suppress(CloudError):
+        name = as_map(cloud.cloud.call("image.get_image", value)).get("name")
+        if isinstance(name, str) and cloud.id_of("glance.image", name) == value:
+            return name
+    return value
+
+
+def names_of(resources: Mapping[str, Resource[Schema]]) -> Iterator[tuple[str, str]]:
+    """Yield what refers to resources, and their names.
+
+    What refers to several is left out.
+    """
+    seen: dict[str, list[str]] = {}
+    for name, resource in resources.items():
+        reference = resource.reference()
+        for key in {resource.physical_id, reference if isinstance(reference, str) else None}:
+            if key:
+                seen.setdefault(key, []).append(name)
+    for key, names in seen.items():
+        resource = resources[names[0]]
+        if len(names) == 1 and same(resource.reference(), key):
+            yield key, names[0]

@@ -1,0 +1,103 @@
+"""Resources that no template of a client has named yet."""
+
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+from heatlite.core.config import Settings
+from heatlite.features.ownership.errors import DefinitionOutdated
+from heatlite.features.ownership.store.tables import MODELS, UnnamedResource
+from heatlite.store.database.sql import chunks, marks
+from heatlite.store.feature_store import FeatureStore, Moved, ObjectNews, OldRows, Rule, Series
+from heatlite.store.records import EventRecord
+from heatlite.store.stacks.adoptions import ROWS
+
+MOST_NAMES = 20
+
+
+_WITHOUT_OBJECT = ("Quota", "Assignment", "Association", "Attachment", "::ExtraRouteSet")
+"""Parts of the names of types whose physical ids are those of other objects.
+
+No pattern of LIKE: drivers would take its % for a mark.
+"""
+_ELSEWHERE = (
+    "SELECT 1 FROM resource other JOIN stack elsewhere ON elsewhere.id = other.stack_id"
+    " WHERE other.physical_id = resource.physical_id AND other.mapped_type = resource.mapped_type"
+    " AND (other.stack_id <> resource.stack_id OR other.name <> resource.name) AND other.external_id IS NULL"
+    " AND elsewhere.deleted_at IS NULL AND elsewhere.project = stack.project"
+)
+_PRESENT = (
+    "EXISTS (SELECT 1 FROM resource WHERE resource.stack_id = unnamed_resource.stack_id"
+    " AND resource.name = unnamed_resource.name)"
+)
+"""Condition on a row: its resource is there, perhaps with another object."""
+
+
+class OwnershipStore(FeatureStore):
+    """Resources whose definitions the server has written.
+
+    They stay until a client sends a template that has them.
+    """
+
+    tables = MODELS
+    series = Series("ownership", Path(__file__).parent)
+    rules = (
+        Rule(
+            "an object has one owner",
+            "resource",
+            "SELECT resource.id, resource.physical_id FROM resource JOIN stack ON stack.id = resource.stack_id"
+            " WHERE resource.physical_id IS NOT NULL AND resource.external_id IS NULL AND stack.deleted_at IS NULL"
+            + "".join(f" AND REPLACE(mapped_type, '{one}', '') = mapped_type" for one in _WITHOUT_OBJECT)
+            + f" AND EXISTS ({_ELSEWHERE})",
+        ),
+    )
+
+    def check_definition(self, stack_id: str, names: Collection[str]) -> None:
+        """Raise DefinitionOutdated if a template of a client lacks such resources."""
+        sql = f"SELECT DISTINCT name FROM unnamed_resource WHERE stack_id = ? AND {_PRESENT} ORDER BY name"
+        missing = [str(name) for (name,) in self.database.read(sql, (stack_id,)) if name not in names]
+        if missing:
+            raise DefinitionOutdated(names=" ".join([*missing[:MOST_NAMES], *(["…"] if missing[MOST_NAMES:] else [])]))
+
+    def definition_taken(self, stack_id: str) -> None:
+        self.database.write("DELETE FROM unnamed_resource WHERE stack_id = ?", (stack_id,))
+
+    def objects_seen(self, news: ObjectNews) -> list[EventRecord]:
+        self._delete(self._ended(news.root_id, news.gone))
+        found = [{"resource_id": row.id, "stack_id": row.stack_id, "name": row.name} for row in news.written]
+        for some_rows in chunks(found, ROWS):
+            self.database.change(UnnamedResource.insert_many(some_rows).on_conflict_ignore())
+        return []
+
+    def _ended(self, root_id: str, gone: Sequence[str]) -> list[str]:
+        """Return the ids of the rows here whose resources end with these rows.
+
+        A replacement has another one.
+        """
+        left: dict[str, set[str]] = {}
+        for some in chunks(gone):
+            sql = (  # CROSS keeps the order of the tables on SQLite: most trees have no row here
+                "SELECT unnamed_resource.resource_id, other.id FROM unnamed_resource CROSS JOIN resource"
+                " CROSS JOIN resource other"
+                " WHERE unnamed_resource.stack_id IN (SELECT id FROM stack WHERE id = ? OR root_id = ?)"
+                " AND resource.stack_id = unnamed_resource.stack_id AND resource.name = unnamed_resource.name"
+                " AND other.stack_id = resource.stack_id AND other.name = resource.name"
+                f" AND resource.id IN ({marks(some)})"
+            )
+            for key, other in self.database.read(sql, (root_id, root_id, *some)):
+                left.setdefault(str(key), set()).add(str(other))
+        return [key for key, rows in left.items() if rows <= {*gone}]
+
+    def old_rows(self, settings: Settings, now: float, limit: int) -> Iterator[OldRows]:
+        sql = f"SELECT resource_id FROM unnamed_resource WHERE NOT {_PRESENT} ORDER BY resource_id LIMIT ?"
+        yield self._delete, [str(key) for (key,) in self.database.read(sql, (limit,))]
+
+    def _delete(self, resource_ids: Sequence[str]) -> None:
+        for some in chunks(resource_ids):
+            self.database.write(f"DELETE FROM unnamed_resource WHERE resource_id IN ({marks(some)})", some)
+
+    def resources_moved(self, moved: Moved) -> None:
+        moved.rename(self.database, "unnamed_resource", "name")
+
+    def stacks_removed(self, stack_ids: Sequence[str]) -> None:
+        for some in chunks(stack_ids):
+            self.database.write(f"DELETE FROM unnamed_resource WHERE stack_id IN ({marks(some)})", some)

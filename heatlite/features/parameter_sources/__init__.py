@@ -1,0 +1,1 @@
+"""Parameter sources: values that parameters get from outputs of other stacks."""

@@ -1,0 +1,49 @@
+"""Refusals of values from other stacks."""
+
+from collections.abc import Sequence
+
+from heatlite.core.clock import to_text
+from heatlite.core.errors import Conflict
+from heatlite.core.json import Json, JsonMap
+from heatlite.store.records import StackRecord
+
+
+class SourceChanged(Conflict):
+    """The stack with an output changed while it was read."""
+
+    retry_after = 5
+
+    def __init__(self, owner: StackRecord, output: str, parameter: str) -> None:
+        """`owner` is the stack as it was."""
+        super().__init__(
+            f"Stack {owner.name} was changed while its output {output} was read for parameter {parameter}. Nothing was"
+            " done. Send the request again."
+        )
+        way: Json = {
+            "text": "send the request again", "command": None, "method": None, "path": None, "body": None,
+            "after": None,
+        }  # fmt: skip
+        since = to_text(owner.updated_at or owner.created_at)
+        self.facts = {"holder": {"kind": "stack", "id": owner.id, "by": None, "since": since}, "way_out": [way]}
+
+
+class OutputInUse(Conflict):
+    """An operation would remove an output that other stacks read."""
+
+    def __init__(self, owner: str, readers: Sequence[JsonMap], first: JsonMap, read_at: float) -> None:
+        """`readers` are as plans show them.
+
+        `first` is one of them, and `read_at` the time of its reading.
+        """
+        names = ", ".join(sorted({f"{one['stack_name']} ({one['parameter']} = {one['output']})" for one in readers}))
+        super().__init__(
+            f"Stack {owner} is left as it is, since other stacks read what would be removed: {names}. Give them other"
+            " values first, or delete it with force=true. (reads in the change policy.)"
+        )
+        name, parameter = first["stack_name"], first["parameter"]
+        way: Json = {
+            "text": f"gives {parameter} of {name} a value of its own", "method": None, "path": None, "body": None,
+            "command": f"heatlite up FILE -n {name} -P {parameter}=…", "after": None,
+        }  # fmt: skip
+        holder: Json = {"kind": "stack", "id": first["stack_id"], "by": None, "since": to_text(read_at)}
+        self.facts = {"readers": [*readers], "others": 0, "holder": holder, "way_out": [way]}

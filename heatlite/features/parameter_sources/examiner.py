@@ -1,0 +1,123 @@
+"""Readers of outputs that an operation removes or changes."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from heatlite.api.components import Components
+from heatlite.core.errors import HeatliteError
+from heatlite.core.json import JsonMap, same
+from heatlite.core.status import Status, Verb
+from heatlite.core.wire.base import shown
+from heatlite.engine.admission.claims import Asked, Change, Claim, Examiner
+from heatlite.engine.preview.preview import StackPreview
+from heatlite.feature import is_active
+from heatlite.features.parameter_sources.errors import OutputInUse
+from heatlite.features.parameter_sources.outputs import Outputs
+from heatlite.features.parameter_sources.readings import of_owner
+from heatlite.features.parameter_sources.store.records import Reading
+from heatlite.features.parameter_sources.store.store import ReadingStore
+from heatlite.features.parameter_sources.wire import AffectedReader, Effect
+from heatlite.store.records import StackRecord
+from heatlite.template.expression import has_unknown
+
+EXAMINED = (Change.UPDATE, Change.DELETE)
+
+
+class ReaderExaminer(Examiner):
+    """Lists readers in plans, and refuses as a change policy says (`claims.Examiner`).
+
+    Get it by `Components.of`. Safe for threads.
+    """
+
+    def __init__(self, core: Components) -> None:
+        self.store = core.store
+        self._settings = core.settings
+        self._definitions = core.definitions
+        self._outputs = core.of(Outputs)
+
+    def concerns(self, types: Collection[str]) -> bool:
+        """Return False: repairs keep the outputs."""
+        return False
+
+    def examine(self, asked: Asked) -> "ReaderClaim | None":
+        """Return the claim of a request, if its policy refuses to remove what is read.
+
+        Raises OutputInUse.
+        """
+        if not _may_remove(asked) or asked.insists or not self._refuses(asked.stack):
+            return None
+        self.require_unread(asked)
+        return ReaderClaim(self, asked)
+
+    def _refuses(self, stack: StackRecord) -> bool:
+        if not is_active(self._settings, "change_policy"):
+            return False
+        from heatlite.features.change_policy.effective import Reads, effective
+
+        return effective(self.store, self._settings, stack.project, stack.id).policy.reads is Reads.REFUSE
+
+    def require_unread(self, asked: Asked) -> None:
+        """Raise OutputInUse if an operation removes an output that is read."""
+        found = [*self._removed(asked)]
+        if found:
+            readers = [_affected(one, reader, Effect.REMOVED) for one, reader in found]
+            raise OutputInUse(asked.stack.name, readers, readers[0], found[0][0].read_at)
+
+    def _removed(self, asked: Asked) -> Iterator[tuple[Reading, StackRecord]]:
+        found = of_owner(self.store, asked.stack)
+        before = self.store.stacks.get(asked.stack.id) if found else None
+        if before is None:
+            return
+        stay = () if asked.change is Change.DELETE else asked.preview().definition.outputs
+        outputs = self._definitions.of(before).outputs
+        yield from (pair for pair in found if pair[0].output in outputs and pair[0].output not in stay)
+
+    def shown(self, asked: Asked, because: Sequence[str]) -> JsonMap:
+        """Return the readers of what a plan removes or changes."""
+        found = of_owner(self.store, asked.stack) if _may_remove(asked) else []
+        before = self.store.stacks.get(asked.stack.id) if found else None
+        if before is None:
+            return {}
+        removed = {one.id for one, _ in self._removed(asked)}
+        readers = [_affected(one, reader, Effect.REMOVED) for one, reader in found if one.id in removed]
+        known = self._definitions.of(before).outputs
+        others = {one.output for one, _ in found if one.id not in removed and one.output in known}
+        changed = {output for output in others if self._changes(asked, before, output)}
+        readers += [_affected(one, reader, Effect.CHANGED) for one, reader in found if one.output in changed]
+        return {"readers": readers} if readers else {}
+
+    def _changes(self, asked: Asked, stack: StackRecord, output: str) -> bool:
+        """Return whether an update may give an output another value."""
+        preview = asked.preview()
+        if output not in preview.definition.outputs:
+            return False
+        try:
+            after, before = preview.output(output), self._outputs.value(stack, output)
+        except HeatliteError:
+            return True
+        return has_unknown(after) or not same(after, before.value)
+
+
+class ReaderClaim(Claim):
+    """Part of readers in the transaction of a request (`claims.Claim`)."""
+
+    def __init__(self, examiner: ReaderExaminer, asked: Asked) -> None:
+        self._examiner = examiner
+        self._asked = asked
+
+    def look(self, preview: Callable[[], StackPreview]) -> Sequence[str]:
+        """Raise OutputInUse if another stack has begun to read meanwhile."""
+        store = self._examiner.store
+        store.of(ReadingStore).lock(store, self._asked.stack.project)
+        self._examiner.require_unread(self._asked)
+        return ()
+
+
+def _may_remove(asked: Asked) -> bool:
+    """Return whether an operation is one that may remove outputs of a root stack."""
+    stack = asked.stack
+    is_going = stack.verb is Verb.DELETE and stack.status is Status.IN_PROGRESS
+    return asked.change in EXAMINED and stack.root_id is None and not is_going
+
+
+def _affected(one: Reading, reader: StackRecord, effect: Effect) -> JsonMap:
+    return shown(AffectedReader(reader.name, reader.id, reader.project, one.parameter, one.output, effect))

@@ -1,0 +1,89 @@
+"""Values of outputs that other stacks read."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from heatlite.api.components import Components
+from heatlite.core.context import Context
+from heatlite.core.errors import HTTPBadRequest
+from heatlite.core.json import Json
+from heatlite.engine.preview.redaction import CurrentLevel, Redaction
+from heatlite.engine.types.resource_factory import Values
+from heatlite.store.records import ResourceRecord, StackRecord
+from heatlite.template.expression import UNKNOWN, Bounded, requires
+
+NOBODY = Context(project="", user="", roles=frozenset(), may=lambda _rule: False)
+"""A caller from whom all is masked that a stack hides from some."""
+
+
+class Value(Struct, frozen=True):
+    """The value of an output."""
+
+    owner: StackRecord
+    output: str
+    value: Json
+
+
+class _Stored:
+    """Values of a stack that need no cloud: UNKNOWN for attributes."""
+
+    def __init__(self, values: Values) -> None:
+        self._values = values
+
+    def reference(self, name: str) -> object:
+        return self._values.reference(name)
+
+    def attribute(self, name: str, attribute: str | None, path: Sequence[object]) -> object:
+        return UNKNOWN
+
+
+class Outputs:
+    """Reads outputs of root stacks. It may ask the cloud for attributes."""
+
+    def __init__(self, core: Components) -> None:
+        self._reader = core.reader
+        self._definitions = core.definitions
+
+    def value(self, owner: StackRecord, output: str) -> Value:
+        """Return the present value of an output.
+
+        Raises HTTPBadRequest if there is none.
+        """
+        found = next((one for one in self._reader.outputs(owner) if one["output_key"] == output), None)
+        if found is None:
+            there_are = ", ".join(self._definitions.of(owner).outputs) or "none"
+            raise HTTPBadRequest(f"Stack {owner.name} has no output {output}. There are: {there_are}.")
+        if "output_error" in found:
+            raise HTTPBadRequest(f"Output {output} of stack {owner.name} has an error: {found['output_error']}")
+        if found["output_value"] is None:
+            raise HTTPBadRequest(f"Output {output} of stack {owner.name} has no value.")
+        return Value(owner, output, found["output_value"])
+
+    def needs(self, owner: StackRecord, output: str) -> Sequence[str]:
+        """Return the names of the resources that an output needs."""
+        found = self._definitions.of(owner).outputs.get(output)
+        return () if found is None else sorted({*requires(found.value)})
+
+    def stored(self, owner: StackRecord, output: str, rows: Mapping[str, ResourceRecord]) -> object:
+        """Return the value of an output without a look at the cloud.
+
+        It is UNKNOWN as far as it needs attributes; None: there is none. `rows` are the resources that it needs.
+        """
+        found = self._definitions.of(owner).outputs.get(output)
+        if found is None or not found.condition:
+            return None
+        resources = self._reader.resources_of(owner)
+        return Bounded(_Stored(Values(resources, rows)), resources.resource_data).resolved(found.value)
+
+    def is_masked(self, found: Value) -> bool:
+        """Return whether the stack with the output masks its value, or what it is made of."""
+        owner, definition = found.owner, self._definitions.of(found.owner)
+        if owner.sealed:
+            view = self._reader.resources_of(owner).nested(owner.id)
+            if view is None or Redaction.of_root(CurrentLevel(view), owner).hides_output(found.output):
+                return True
+            if self._reader.mask(owner).json(found.value) != found.value:
+                return True
+        masks = (self._reader.mask_of(NOBODY, owner, name) for name in requires(definition.outputs[found.output].value))
+        return any(mask.json(found.value) != found.value for mask in masks)

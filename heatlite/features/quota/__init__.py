@@ -1,0 +1,1 @@
+"""Quotas of projects in the cloud: whether plans fit them."""

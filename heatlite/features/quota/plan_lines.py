@@ -1,0 +1,31 @@
+"""Lines of `heatlite plan` and `up` about quotas."""
+
+import time
+
+from msgspec import convert
+
+from heatlite.cli.client import Object, an_object, objects, text
+from heatlite.cli.output import render
+from heatlite.cli.session import PlanFacts
+from heatlite.features.quota.assessment import KindState, State
+from heatlite.features.quota.sentences import kind_text
+
+WORDS = {State.FITS: "it fits", State.SHORT: "does not fit", State.UNKNOWN: "not known"}
+
+
+def planned(facts: Object) -> PlanFacts:
+    """Return the lines of a plan, and whether it does not fit.
+
+    A plan that needs nothing has no lines.
+    """
+    quota = an_object(facts, "quota")
+    kinds = [convert(one, KindState) for one in objects(quota, "kinds")]
+    if not kinds:
+        return PlanFacts()
+    state, read_at = State(text(quota.get("state"))), text(quota.get("read_at"))
+    when = f" (read {render.age(read_at, time.time())} ago)" if read_at else ""
+    width = max(len(one.kind) for one in kinds)
+    lines = [f"Quota{when}: {WORDS[state]}"]
+    lines += [f"  {one.kind.ljust(width)} {kind_text(one)}" for one in kinds]
+    lines += [f"  {service}: {text(cause)}" for service, cause in an_object(quota, "causes").items()]
+    return PlanFacts(lines, state is State.SHORT)

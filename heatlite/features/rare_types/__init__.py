@@ -1,0 +1,1 @@
+"""Rarely used resource types."""

@@ -1,0 +1,1 @@
+"""Types of extensions of the network service."""

@@ -1,0 +1,7 @@
+"""Rules of the operations, and the roles of which one suffices."""
+
+from typing import Final
+
+from heatlite.api.access.policy import MEMBERS
+
+RULES: Final = {"actions:undo": MEMBERS}

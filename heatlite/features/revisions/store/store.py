@@ -1,0 +1,90 @@
+"""The store of revisions."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from heatlite.core.status import ActionStatus
+from heatlite.features.revisions.store.records import RevisionRecord, RevisionSummary
+from heatlite.features.revisions.store.tables import Revision
+from heatlite.store.database.sql import chunks, marks
+from heatlite.store.database.statements import Row
+from heatlite.store.feature_store import FeatureStore, Rule, Series
+from heatlite.store.rows import Rows
+from heatlite.store.secrets.field_encryption import FieldEncryption
+from heatlite.store.stacks.stacks import has_secret
+from heatlite.store.writes.batch import Table
+from heatlite.store.writes.large_values import LargeValues, ProjectValues
+
+_ROWS = Rows(RevisionRecord, Revision)
+_SUMMARIES = Rows(RevisionSummary, Revision)
+_ENVIRONMENT = (_ROWS.columns.index("environment"),)
+
+
+class _RevisionTable(Table[RevisionRecord]):
+    """Encrypts the secret of a webhook even if the stack is not sealed."""
+
+    def rows(self, records: Sequence[RevisionRecord]) -> Sequence[Row]:
+        return [
+            self.encryption.encrypt_columns(row, _ENVIRONMENT) if has_secret(record.environment) else row
+            for record, row in zip(records, super().rows(records), strict=True)
+        ]
+
+
+class RevisionStore(FeatureStore):
+    """Revisions of root stacks.
+
+    Large values are those of the stack's tree. So a parameter of 2 MB that does not change is stored once.
+    """
+
+    tables = (Revision,)
+    tree_holders = (Revision,)
+    series = Series("revisions", Path(__file__).parent)
+    rules = (
+        Rule(
+            "a revision has a stack",
+            "revision",
+            "SELECT id, stack_id FROM revision WHERE NOT EXISTS (SELECT 1 FROM stack WHERE stack.id = stack_id)",
+        ),
+        Rule(
+            "a revision has its template",
+            "revision",
+            "SELECT id, template_id FROM revision WHERE NOT EXISTS"
+            " (SELECT 1 FROM template WHERE template.id = template_id)",
+        ),
+    )
+
+    def __init__(self, encryption: FieldEncryption, values: ProjectValues) -> None:
+        super().__init__(encryption, values)
+        self._table = _RevisionTable(encryption, _ROWS, stack="stack_id", large_values=LargeValues(encryption))
+        self._summaries = Table(encryption, _SUMMARIES)
+
+    def insert(self, records: Sequence[RevisionRecord]) -> None:
+        """Add revisions, in the transaction that has the row of their stack."""
+        self._table.insert(records)
+
+    def of_stack(self, stack_id: str) -> list[RevisionSummary]:
+        """Return the revisions of a stack, newest first."""
+        return self._summaries.select("WHERE stack_id = ? ORDER BY number DESC", (stack_id,))
+
+    def get(self, revision_id: str) -> RevisionRecord | None:
+        """Return a revision. None: it is not kept any more."""
+        return self._table.first("WHERE id = ?", (revision_id,))
+
+    def delete(self, revision_ids: Sequence[str]) -> None:
+        """Remove revisions."""
+        self._table.delete(revision_ids)
+
+    def end(self, stack_id: str, action_id: str, result: ActionStatus) -> None:
+        """Note the end of the action of a revision, if the action has one."""
+        self.database.send(
+            "UPDATE revision SET result = ? WHERE stack_id = ? AND action_id = ?", (str(result), stack_id, action_id)
+        )
+
+    def reach(self, revision_id: str) -> None:
+        """Note that another action has reached the definition of a revision."""
+        sql = "UPDATE revision SET result = ? WHERE id = ?"
+        self.database.send(sql, (str(ActionStatus.SUCCEEDED), revision_id))
+
+    def stacks_removed(self, stack_ids: Sequence[str]) -> None:
+        for some in chunks(stack_ids):
+            self.database.send(f"DELETE FROM revision WHERE stack_id IN ({marks(some)})", some)

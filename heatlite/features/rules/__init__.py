@@ -1,0 +1,1 @@
+"""Rules that judge plans before anything is made."""

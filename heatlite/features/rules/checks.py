@@ -1,0 +1,59 @@
+"""Faults of rules, found when they are stored."""
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import convert
+
+from heatlite.core.config import Settings
+from heatlite.core.errors import HTTPBadRequest, Problem
+from heatlite.core.json import JsonMap
+from heatlite.core.runtime.extras import MissingLibrary
+from heatlite.feature import is_active
+from heatlite.features.change_policy.effective import (
+    About,
+    Occasion,
+    ProjectDocument,
+    Result,
+    Rule,
+    of_yaml,
+    read_document,
+    rules_of,
+)
+from heatlite.features.rules.expressions import fault
+from heatlite.template.source.loader import Source
+
+NO_APPROVALS = "approve needs the feature approvals, which is off. Use deny or warn."
+NO_REPAIR = "approve is not for heal: repairs need no approval. Leave heal out of `on`."
+
+
+def faults_of(settings: Settings, policy: JsonMap) -> Sequence[str]:
+    """Return the faults of the rules of a policy.
+
+    Raises HTTPBadRequest without the library.
+    """
+    try:
+        return [*_faults(convert(policy.get("rules", ()), tuple[Rule, ...]), is_active(settings, "approvals"))]
+    except MissingLibrary as error:
+        raise HTTPBadRequest(f"rules: {error.message}") from None
+
+
+def problems(document: Source) -> list[Problem]:
+    """Return the problems of a file with a change policy of a project."""
+    try:
+        policy = read_document(of_yaml(document.data), ProjectDocument)
+        found = [*_faults(rules_of(policy), has_approvals=True)]
+    except (HTTPBadRequest, MissingLibrary) as error:
+        found = [error.message]
+    return [Problem((), text, error="HTTPBadRequest", source=document.name) for text in found]
+
+
+def _faults(rules: Sequence[Rule], has_approvals: bool) -> Iterator[str]:
+    for place, rule in enumerate(rules):
+        found = fault(rule.when, rule.for_ is About.RESOURCE)
+        if found is not None:
+            yield f"rules[{place}].when ({rule.name}): {found}."
+        for key, result in (("then", rule.then), ("on_error", rule.on_error)):
+            if result is Result.APPROVE and not has_approvals:
+                yield f"rules[{place}].{key} ({rule.name}): {NO_APPROVALS}"
+            elif result is Result.APPROVE and Occasion.HEAL in rule.on:
+                yield f"rules[{place}].{key} ({rule.name}): {NO_REPAIR}"

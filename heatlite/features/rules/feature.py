@@ -1,0 +1,57 @@
+"""Statement of the feature rules."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from heatlite.core.config import Settings
+from heatlite.core.json import JsonMap
+from heatlite.feature import Feature, is_active
+
+if TYPE_CHECKING:
+    from heatlite.api.components import Components
+    from heatlite.cli.client import Client, Object, Stack
+    from heatlite.cli.session import PlanFacts
+    from heatlite.core.errors import Problem
+    from heatlite.engine.admission.claims import Examiner
+    from heatlite.engine.why.tree import Told, Tree
+    from heatlite.template.source.loader import Source
+
+
+class RulesFeature(Feature):
+    """Rules that judge plans before anything is made."""
+
+    name = "rules"
+
+    def examiner(self, components: "Components") -> "Examiner | None":
+        if not is_active(components.settings, "change_policy"):
+            return None  # no document has rules
+        from heatlite.features.rules.examiner import RuleExaminer
+
+        return RuleExaminer(components.store, components.clock, components.settings, components.meter)
+
+    def planned(self, client: "Client", stack: "Stack | None", facts: "Object") -> "PlanFacts":
+        from heatlite.features.rules.plan_lines import planned
+
+        return planned(facts)
+
+    def why(self, components: "Components", tree: "Tree", told: "Sequence[Told]") -> "Sequence[Told]":
+        if tree.last_request is None:
+            return told
+        from heatlite.features.rules.why import facts
+
+        return [*told, *facts(tree)]
+
+    def problems(self, document: "Source") -> "Sequence[Problem] | None":
+        if "change_policy" not in document.data:
+            return None
+        from heatlite.features.rules.checks import problems
+
+        return problems(document)
+
+    def policy_faults(self, settings: Settings, policy: JsonMap) -> Sequence[str]:
+        from heatlite.features.rules.checks import faults_of
+
+        return faults_of(settings, policy)
+
+
+feature = RulesFeature()

@@ -1,0 +1,90 @@
+"""View that rules have of an operation: the variables of their expressions."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from heatlite.core.json import JsonMap
+from heatlite.engine.admission.claims import Asked, Change
+from heatlite.engine.planning.plan import Outcome
+from heatlite.engine.preview.preview import StackPreview
+from heatlite.engine.preview.preview_views import changed_resources
+from heatlite.engine.state.requests import ChangedResource
+from heatlite.features.change_policy.effective import Occasion
+from heatlite.features.rules.expressions import Variables, plain
+from heatlite.store.records import StackRecord
+from heatlite.store.store import Store
+
+OCCASIONS = {
+    Change.CREATE: Occasion.CREATE,
+    Change.UPDATE: Occasion.UPDATE,
+    Change.DELETE: Occasion.DELETE,
+    Change.SCALE: Occasion.SCALE,
+    Change.SIGNAL: Occasion.SCALE,
+    Change.REPAIR: Occasion.HEAL,
+}
+_COUNTED = (Outcome.CREATE, Outcome.UPDATE, Outcome.REPLACE, Outcome.DELETE)
+
+
+class SeenResource(Struct, frozen=True):
+    """A resource that an operation changes."""
+
+    path: str
+    types: tuple[str, str]
+    """The type in the template, and the one that it stands for."""
+    variable: JsonMap
+
+
+class Scene(Struct, frozen=True):
+    """An operation, as rules see it. Secrets are masked."""
+
+    variables: Variables
+    resources: Sequence[SeenResource]
+
+
+def scene(store: Store, asked: Asked, preview: StackPreview, now: float) -> Scene:
+    """Return what rules see of an operation. The time counts by the minute."""
+    root, above = _place(store, asked)
+    counts = dict.fromkeys((*(one.value for one in _COUNTED), Outcome.KEEP.value), 0)
+    seen = list[SeenResource]()
+    for one in changed_resources(preview):
+        if one is None or one.action not in counts:
+            counts[Outcome.KEEP.value] += 1
+        else:
+            counts[one.action] += 1
+            seen.append(_seen(one, above))
+    plan: JsonMap = {
+        "operation": OCCASIONS[asked.change].value,
+        "project": root.project,
+        "stack": root.name,
+        "tags": [*root.tags],
+        "counts": {**counts},
+        "resources": [{key: one.variable[key] for key in ("path", "type", "action")} for one in seen],
+    }
+    user: JsonMap = {"name": asked.context.user, "roles": [*sorted(asked.context.roles)]}
+    return Scene(Variables(plan, user, datetime.fromtimestamp(now // 60 * 60, UTC)), seen)
+
+
+def _place(store: Store, asked: Asked) -> tuple[StackRecord, tuple[str, ...]]:
+    """Return the root of the stack that changes, and the path of that stack."""
+    if asked.stack.parent_id is None:
+        return asked.stack, ()
+    lineage = [asked.stack, *store.stacks.ancestors(asked.stack)]
+    return lineage[-1], tuple(one.parent_resource for one in reversed(lineage) if one.parent_resource is not None)
+
+
+def _seen(one: ChangedResource, above: tuple[str, ...]) -> SeenResource:
+    path = "/".join((*above, *one.path))
+    variable: JsonMap = {
+        "path": path,
+        "type": one.mapped_type,
+        "action": one.action,
+        "physical_id": one.row.physical_id,
+        "properties": plain(one.properties),
+        "old": plain(one.old),
+        "changed": [*one.changed],
+        "unknown": [*one.unknown],
+        "protected": one.row.protection is not None,
+    }
+    return SeenResource(path, (one.type, one.mapped_type), variable)

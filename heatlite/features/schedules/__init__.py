@@ -1,0 +1,1 @@
+"""Schedules: operations on stacks at set times."""

@@ -1,0 +1,1 @@
+"""The end of stacks: warnings, the end, and what holds it."""

@@ -1,0 +1,47 @@
+"""Facts on what will happen to a stack by itself."""
+
+from collections.abc import Iterator
+
+from heatlite.core.clock import to_text
+from heatlite.core.wire.why import Fact
+from heatlite.engine.why.tree import Told, Tree
+from heatlite.engine.why.ways import Ways
+from heatlite.features.schedules.expiry.state import ExpiryRecord, State
+from heatlite.features.schedules.store.expiries import ExpiryStore
+from heatlite.features.schedules.store.records import ScheduleRecord
+from heatlite.features.schedules.store.store import SchedulesStore
+
+
+def facts(schedules: SchedulesStore, expiries: ExpiryStore, tree: Tree) -> list[Told]:
+    """Read the schedules and the expiry of a tree, and return its facts."""
+    following = [one for one in schedules.of_stack(tree.root.id) if one.next_at is not None]
+    found = [*_next(tree, min(following, key=lambda one: (one.next_at or 0.0, one.id), default=None))]
+    return [*found, *_expiry(tree, expiries.of([tree.root.id]).get(tree.root.id))]
+
+
+def _next(tree: Tree, found: ScheduleRecord | None) -> Iterator[Told]:
+    if found is None:
+        return
+    root, at = tree.root, to_text(found.next_at)
+    ways = Ways(tree)
+    ways.tell("skips it until it is unpaused", f"heatlite schedule pause {root.name} {found.name}")
+    text = f"next: {found.task} at {at}, by schedule {found.name}"
+    fact = Fact(code="scheduled", what="stack", id=root.id, until=at, text=text, way_out=ways.steps)
+    yield Told(fact, root.id)
+
+
+def _expiry(tree: Tree, found: ExpiryRecord | None) -> Iterator[Told]:
+    if found is None or found.state is State.DONE:
+        return
+    root, at = tree.root, to_text(found.expires_at)
+    what = f"{found.task} at {at}, set by {found.set_by}"
+    ways = Ways(tree)
+    if found.state is State.HELD:
+        text = f"expiry ({what}) is held: {found.code}; after the release it gets a new time"
+    else:
+        text = f"expires: {what}"
+        ways.tell("extends it", f"heatlite expire {root.name} +7d")
+    fact = Fact(
+        code="scheduled", what="stack", id=root.id, by=found.set_by, until=at, text=text, way_out=ways.steps
+    )
+    yield Told(fact, root.id)

@@ -1,0 +1,1 @@
+"""Services of the simulated cloud, one module or package for each."""

@@ -1,0 +1,1 @@
+"""Writes: batched statements, large values, late writes, locks on rows."""

@@ -1,0 +1,1 @@
+"""The feature `reports`: one of another package, with a table."""

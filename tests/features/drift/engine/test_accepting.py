@@ -1,0 +1,185 @@
+"""Drift that is accepted: laws 1.6, 1.7 and acceptance 5."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from heatlite.core.errors import (
+    HTTPBadRequest,
+    InvalidStackState,
+    PlanChanged,
+    ResourceNotFound,
+    StackLocked,
+)
+from heatlite.core.status import LockLevel, Verb
+from heatlite.engine.state.requests import ShownPlan
+from heatlite.features.drift.accepting import AcceptedDifference, Accepting, AcceptRequest
+from heatlite.features.drift.errors import DriftNotAcceptable
+from heatlite.store.records import StackRecord
+from tests.engine.conftest import MEMBER, param, resource, template
+from tests.features.drift.engine.test_drift import EVERYTHING, change_all, final, told
+from tests.features.drift.engine.test_reverting import drifted, nets, renamed
+from tests.tables import few
+from tests.types.conftest import Cloudy
+
+
+def accepting(cloudy: Cloudy) -> Accepting:
+    return Accepting(cloudy.components)
+
+
+def plan(cloudy: Cloudy, stack: StackRecord, *names: str, **more: Any) -> ShownPlan:
+    return accepting(cloudy).plan(cloudy.get(stack), AcceptRequest(names, **more))
+
+
+def accept(cloudy: Cloudy, stack: StackRecord, *names: str, digest: str | None = None, **more: Any) -> StackRecord:
+    """Accept what a plan shows, or that of `digest`."""
+    asked = AcceptRequest(names, plan_digest=digest or plan(cloudy, stack, *names, **more).digest, **more)
+    body = {"accept_drift": {"resources": [*names], "plan_digest": asked.plan_digest}}
+    accepting(cloudy).start(MEMBER, cloudy.get(stack), asked, body)
+    return cloudy.get(stack)
+
+
+def calls(cloudy: Cloudy) -> list[str]:
+    """Record the changing calls to the cloud from now on."""
+    cloud: Any = cloudy.view().simulation
+    made: list[str] = []
+    answer = cloud._answer
+
+    def counted(view: Any, verb: str, *rest: Any) -> Any:
+        if verb.partition(".")[2].startswith(("create_", "update_", "delete_", "set_", "add_", "remove_")):
+            made.append(verb)
+        return answer(view, verb, *rest)
+
+    cloud._answer = counted
+    return made
+
+
+def patches(shown: ShownPlan) -> Mapping[str, Any]:
+    return shown.details or {}
+
+
+def test_everything_becomes_the_definition(cloudy: Cloudy) -> None:
+    """Law 1.6."""
+    stack = cloudy.made(EVERYTHING)
+    change_all(cloudy, stack)
+    stack = cloudy.check(stack)
+    before, made, count = cloudy.ids(stack), calls(cloudy), len(told(cloudy, stack))
+    stack = accept(cloudy, stack)
+    assert (final(stack), cloudy.ids(stack), made) == ("UPDATE_COMPLETE", before, [])
+    assert drifted(cloudy, stack, [*before]) == []
+    assert len(told(cloudy, stack)) == count + len(before)
+    assert cloudy.row(stack, "net").properties["name"] == "wan"
+    written: Any = cloudy.components.definitions.of(stack).template.document["resources"]
+    assert [one["port_range_min"] for one in written["sg"]["properties"]["rules"]] == [80, 443, 53]
+    assert written["vm"]["properties"]["metadata"] == {"tier": "silver", "n": 1}
+    stack = cloudy.check(stack)
+    assert drifted(cloudy, stack, [*before]) == []
+    stack = cloudy.patch(stack, converge=True)
+    assert (cloudy.ids(stack), made) == (before, [])
+    action = cloudy.store.actions.last(stack.id, Verb.UPDATE)
+    assert action is not None
+
+
+@pytest.mark.slow
+def test_one_difference_of_two(cloudy: Cloudy) -> None:
+    net = resource("OS::Neutron::Net", name="lan", tags=["a", "b"])
+    stack = cloudy.made({"net": net})
+    key = cloudy.row(stack, "net").physical_id
+    cloudy.view().call("network.update_network", key, name="wan")
+    cloudy.view().call("network.set_tags", "network", key, ["a", "c"])
+    stack = cloudy.check(stack)
+    chosen = (AcceptedDifference("net", "/tags"),)
+    shown = plan(cloudy, stack, differences=chosen)
+    assert patches(shown)["template_patch"] == [
+        {"op": "replace", "path": "/resources/net/properties/tags", "value": ["a", "c"]}
+    ]
+    assert patches(shown)["accepted"] == [{"path": "net", "pointer": "/tags/1"}]
+    stack = accept(cloudy, stack, differences=chosen)
+    assert cloudy.row(stack, "net").properties == {"name": "lan", "tags": ["a", "c"]}
+    assert drifted(cloudy, stack, ["net"]) == ["net"]
+    with pytest.raises(InvalidStackState):
+        plan(cloudy, stack, differences=chosen)
+
+
+PARAMETERS = {
+    "own": {"type": "string", "default": "lan"},
+    "shared": {"type": "string", "default": "lan"},
+    "hidden": {"type": "string", "default": "hunter2", "hidden": True},
+}
+OTHER = resource("OS::Neutron::Net", name=param("shared"))
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    few(
+        [
+            (param("own"), ""),
+            ({"get_param": ["own"]}, "the function get_param at /name"),
+            (param("shared"), "parameter shared at /name, which 2 places read"),
+            (param("hidden"), "net/name (a hidden value)"),
+            ({"list_join": ["", [param("own")]]}, "the function list_join at /name"),
+        ]
+    ),
+)
+def test_origins(cloudy: Cloudy, name: Any, fault: str) -> None:
+    """Acceptance 5."""
+    net = resource("OS::Neutron::Net", name=name)
+    stack = cloudy.create(template(parameters=PARAMETERS, net=net, other=OTHER))
+    cloudy.view().call("network.update_network", cloudy.row(stack, "net").physical_id, name="swordfish")
+    stack = cloudy.check(stack)
+    if fault:
+        with pytest.raises(DriftNotAcceptable) as refused:
+            plan(cloudy, stack)
+        assert fault in refused.value.message
+        assert "swordfish" not in refused.value.message
+        return
+    shown = plan(cloudy, stack)
+    assert patches(shown)["template_patch"] == []
+    assert patches(shown)["parameters_patch"] == [{"op": "add", "path": "/own", "value": "swordfish"}]
+    before = stack.template_id
+    stack = accept(cloudy, stack)
+    assert (stack.template_id, stack.environment["parameters"]) == (before, {"own": "swordfish"})
+    assert cloudy.row(stack, "net").properties["name"] == "swordfish"
+
+
+def test_a_plan_binds(cloudy: Cloudy) -> None:
+    """Law 1.7."""
+    stack = renamed(cloudy, cloudy.made(nets("a", "b")), "a")
+    digest = plan(cloudy, stack).digest
+    cloudy.view().call("network.update_network", cloudy.row(stack, "a").physical_id, name="again another")
+    before = cloudy.get(stack)
+    with pytest.raises(PlanChanged):
+        accept(cloudy, stack, digest=digest)
+    with pytest.raises(HTTPBadRequest, match="needs plan_digest"):
+        accepting(cloudy).start(MEMBER, cloudy.get(stack), AcceptRequest(), {"accept_drift": {}})
+    assert cloudy.get(stack) == before
+    for name, error in (("b", InvalidStackState), ("c", ResourceNotFound), ("g/0", DriftNotAcceptable)):
+        with pytest.raises(error):
+            plan(cloudy, stack, name)
+    cloudy.view().call("network.delete_network", cloudy.row(stack, "a").physical_id)
+    with pytest.raises(InvalidStackState, match="it is gone"):
+        plan(cloudy, stack)
+
+
+def test_a_locked_stack(cloudy: Cloudy) -> None:
+    stack = renamed(cloudy, cloudy.made(nets("a")), "a")
+    digest = plan(cloudy, stack).digest
+    stack = cloudy.lock(stack, LockLevel.STACKS)
+    with pytest.raises(StackLocked):
+        accept(cloudy, stack, digest=digest)
+    assert [one.request for one in cloudy.store.suppressed.list(stack.id)] == ["accept_drift"]
+
+
+@pytest.mark.slow
+def test_what_reads_it_waits_for_the_next_update(cloudy: Cloudy) -> None:
+    net = resource("OS::Neutron::Net", name="lan")
+    reader = resource("OS::Neutron::Net", name={"get_attr": ["net", "name"]})
+    stack = cloudy.made({"net": net, "reader": reader})
+    cloudy.view().call("network.update_network", cloudy.row(stack, "net").physical_id, name="wan")
+    stack = cloudy.check(stack)
+    stack = accept(cloudy, stack, "net")
+    assert json.dumps(cloudy.row(stack, "net").properties) == '{"name": "wan"}'
+    stack = cloudy.patch(stack)
+    assert cloudy.thing(stack, "reader")["name"] == "wan"

@@ -1,0 +1,12 @@
+"""A server of guarded updates."""
+
+from tests.api.conftest import (  # noqa: F401
+    guarded_server,
+    heat,
+    own_heat,
+    own_server,
+    own_store,
+    server,
+    shared_server,
+    town,
+)

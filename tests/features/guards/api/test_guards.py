@@ -1,0 +1,129 @@
+"""Guards by request: what is shown, why it waits, and an alert by HTTP."""
+
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import Heat, Town, template, value
+from tests.waiting import eventually
+
+FIRST = {"type": "OS::Heat::TestResource", "properties": {"value": "one", "update_replace": True}}
+SECOND = {"type": "OS::Heat::TestResource", "properties": {"value": "two", "update_replace": True}}
+HOUR = 3600
+
+
+def begun(heat: Heat, name: str, **guard: object) -> str:
+    """The path of a stack with an update that bakes."""
+    path = heat.create(template(a=FIRST, v=value("x")), name)
+    body = {"template": template(a=SECOND, v=value("y")), "guard": {"bake": HOUR, **guard}}
+    heat.call("PUT", path, body, 202)
+    eventually(lambda: action(heat, path)["status"] == "WAITING", "it bakes")
+    assert heat.get(path)["stack"]["guard"]["phase"] == "bake"
+    return path
+
+
+def action(heat: Heat, path: str) -> dict[str, Any]:
+    found: dict[str, Any] = heat.get(f"/actions?target={path.rpartition('/')[2]}&action=STACK_UPDATE")["actions"][0]
+    return found
+
+
+def report(heat: Heat, key: str, resource: str, status: str = "unhealthy") -> None:
+    one = {"key": key, "status": status, "stack": "guarded", "resource": resource, "reason": "slow"}
+    heat.call("POST", "/health/generic", {"reports": [one]}, 200)
+
+
+def test_an_alert_takes_an_update_back(heat: Heat) -> None:
+    """C1: the report's transaction writes the control and `data.guard.fired`."""
+    path = begun(heat, "guarded")
+    before = heat.get(path)["stack"]
+    assert (before["guard"]["heard"], before["guard"]["fired"]) == ([], None)
+    assert before["stack_status_reason"] == f"Baking until {before['guard']['until']}"
+    report(heat, "well", "a", "healthy")
+    eventually(lambda: heat.get(path)["stack"]["guard"]["heard"] == ["generic"], "the source is heard")
+    report(heat, "k", "a")
+    fired = action(heat, path)["data"]["guard"]["fired"]
+    assert (fired["source"], fired["key"], fired["summary"]) == ("generic", "k", "slow")
+    heat.settle(path, "ROLLBACK_COMPLETE")
+    after = heat.get(path)["stack"]
+    assert "generic reported slow" in after["stack_status_reason"] and "guard" not in after
+    assert action(heat, path)["outputs"]["guard"] == {"result": "fired"}
+    refused = heat.call("PUT", path, {"template": template(a=SECOND), "guard": {"bake": 1}}, 409)
+    assert refused.json["error"]["type"] == "GuardFiring"
+
+
+def test_why_a_bake_waits_and_each_way_out(heat: Heat) -> None:
+    path = begun(heat, "waits")
+    why = heat.get(f"{path}/why")
+    fact = next(one for one in why["facts"] if one["code"] == "baking")
+    assert why["waits"] is True and why["facts"][0] == fact
+    assert action(heat, path)["status_reason"] == fact["text"]
+    ends = next(one for one in fact["way_out"] if one["command"] == "heatlite end-bake waits")
+    assert ends["path"] == f"/v1/demo{path}/actions" or ends["path"].endswith(f"{path}/actions")
+    assert heat.call(ends["method"], f"{path}/actions", ends["body"], 200).json is None
+    heat.settle(path, "UPDATE_COMPLETE")
+    assert action(heat, path)["outputs"]["guard"] == {"result": "ended"}
+    heat.call("POST", f"{path}/actions", {"end_bake": None}, 409)
+
+
+def test_plans_name_what_is_changed_at_once(heat: Heat) -> None:
+    path = heat.create(template(a=FIRST, v=value("x")), "planned")
+    body = {"template": template(a=SECOND, v=value("y")), "guard": {"bake": 60}}
+    plan = heat.call("PUT", f"{path}/preview?plan=true", body, 200).json["plan"]
+    assert plan["guard"] == {"bake": 60, "not_taken_back": ["v"]}
+    without = heat.call("PUT", f"{path}/preview?plan=true", {"template": template(a=FIRST)}, 200)
+    assert "guard" not in without.json["plan"]
+
+
+@pytest.mark.parametrize(
+    ("method", "body"),
+    [
+        ("PUT", {"guard": {"bake": 1}, "targets": ["a"]}),
+        ("PATCH", {"guard": {"bake": 1, "bakes": 1}}),
+        ("PATCH", {"guard": {"bake": 1, "sources": ["nobody"]}}),
+        ("PATCH", {"guard": True}),
+    ],
+)
+def test_unknown_keys_and_sources(heat: Heat, method: str, body: dict[str, Any]) -> None:
+    """Z2: a misspelt key does nothing."""
+    path = heat.create(template(a=FIRST), "strict")
+    if method == "PUT":
+        body = {**body, "template": template(a=SECOND)}
+    heat.call(method, path, body, 400)
+    heat.call("PATCH", path, {"guard": False}, 202)
+    heat.settle(path, "UPDATE_COMPLETE")
+
+
+def test_a_create_has_no_guard(heat: Heat) -> None:
+    body = {"stack_name": "new", "template": template(a=FIRST), "guard": {"bake": 1}}
+    heat.call("POST", "/stacks", body, 400)
+
+
+def test_the_guard_of_a_policy(town: Town) -> None:
+    """It guards the updates that bring none, also of who may not loosen it."""
+    admin, member = town["admin"], town["member"]
+    path = member.create(template(a=FIRST), "ruled")
+    form = {"change_policy": "2026-11-28"}
+    member.call("PUT", f"{path}/change_policy", {**form, "guard": {"bake": HOUR}}, 200)
+    found = member.get(f"{path}/change_policy")["effective"]["guard"]
+    assert found == {"value": {"bake": HOUR}, "from": "stack"}
+    second = {"template": template(a=SECOND)}
+    assert member.call("PUT", f"{path}/preview?plan=true", second, 200).json["plan"]["guard"]["bake"] == HOUR
+    refused = member.call("PUT", path, {**second, "guard": False}, 403).json["error"]["message"]
+    assert "change_policy:put" in refused
+    for guard in ({"bake": 60}, {"bake": HOUR, "unknown": "pass"}, None):
+        refused = member.call("PUT", f"{path}/change_policy", {**form, "guard": guard}, 403).json["error"]["message"]
+        assert "this loosens guard" in refused
+    member.call("DELETE", f"{path}/change_policy", code=403)
+    member.call("PUT", f"{path}/change_policy", {**form, "guard": {"bake": 2 * HOUR}}, 200)
+    member.call("PUT", path, second, 202)
+    eventually(lambda: action(member, path)["status"] == "WAITING", "it bakes")
+    member.call("POST", f"{path}/actions", {"end_bake": None}, 200)
+    member.settle(path, "UPDATE_COMPLETE")
+    admin.call("PUT", path, {"template": template(a=FIRST), "guard": False}, 202)
+    member.settle(path, "UPDATE_COMPLETE")
+    assert "guard" not in action(member, path)["outputs"]
+    admin.call("PUT", f"{path}/change_policy", {**form, "guard": None}, 200)
+    assert member.get(f"{path}/change_policy")["effective"]["guard"] == {"value": None, "from": "default"}
+    for where in ("", path):
+        admin.call("PUT", f"{where}/change_policy", {**form, "guard": {"bake": -1}}, 400)
+    admin.call("PUT", "/change_policy", {**form, "guard": {"bake": 1}}, 400)

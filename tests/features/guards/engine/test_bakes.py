@@ -1,0 +1,168 @@
+"""Bakes: an update waits before its clean-up, and can be taken back until then."""
+
+import pytest
+
+from heatlite.core.actions.payloads import BakeEnd
+from heatlite.core.errors import HTTPBadRequest, NothingBakes
+from heatlite.core.status import ActionStatus, Signal, Verb, state
+from heatlite.engine.operations.action_signals import ActionSignals
+from heatlite.store.records import ActionRecord, StackRecord
+from tests.engine.conftest import Engine, ref, resource, template, thing
+
+pytestmark = pytest.mark.database
+BAKE = 600
+GUARD = {"guard": {"bake": BAKE, "unknown": "pass"}}
+
+
+def last(engine: Engine, stack: StackRecord) -> ActionRecord:
+    running = engine.store.actions.live([stack.id])
+    action = running[0] if running else engine.store.actions.last(stack.id, Verb.UPDATE)
+    assert action is not None
+    return action
+
+
+def is_baking(engine: Engine, stack: StackRecord) -> bool:
+    action = last(engine, stack)
+    return action.status is ActionStatus.WAITING and action.is_baking
+
+
+def bakes(engine: Engine, stack: StackRecord) -> None:
+    engine.wait_for(lambda: is_baking(engine, stack))
+
+
+def final(stack: StackRecord) -> str:
+    return state(stack.verb, stack.status)
+
+
+def file(name: str) -> object:
+    """Another value needs another object."""
+    return thing(name, update_replace=True)
+
+
+def group(value: str) -> object:
+    return resource("OS::Heat::ResourceGroup", count=2, resource_def=file(value))
+
+
+def objects(engine: Engine, stack: StackRecord) -> dict[str, list[str]]:
+    """Names with the ids of their rows, in the whole tree."""
+    found: dict[str, list[str]] = {}
+    for one in (engine.get(stack), *engine.store.stacks.descendants(engine.get(stack))):
+        for row in engine.rows(one):
+            found.setdefault(f"{one.parent_resource or ''}/{row.name}", []).append(row.id)
+    return found
+
+
+BEFORE = template(a=file("1"), b=thing("1"), g=group("1"), gone=thing(ref("a")))
+AFTER = template(a=file("2"), b=thing("2"), g=group("2"), new=thing("1"))
+
+
+def test_old_objects_stay_until_the_bake_is_over(engine: Engine) -> None:
+    """Acceptance 2, 7: both objects exist while the update bakes, also in groups."""
+    stack = engine.create(BEFORE)
+    before = objects(engine, stack)
+    with engine.clock.held():
+        engine.put(stack, AFTER, wait=False, further=GUARD)
+        bakes(engine, stack)
+        both = objects(engine, stack)
+        assert [len(both[name]) for name in ("/a", "/b", "/gone", "/new", "g/0", "g/1")] == [2, 1, 1, 1, 2, 2]
+        assert all(set(ids) <= set(both[name]) for name, ids in before.items())
+        now = engine.get(stack)
+        assert final(now) == "UPDATE_IN_PROGRESS" and now.status_reason.startswith("Baking until 2027-")
+        engine.clock.pass_(BAKE - 1)
+        assert engine.store.moves.wake_parked(engine.clock.now()) == 0
+        engine.clock.pass_(1)
+        assert final(engine.settle(stack)) == "UPDATE_COMPLETE"
+    after = objects(engine, stack)
+    assert {name: len(ids) for name, ids in after.items()} == dict.fromkeys(
+        ["/a", "/b", "/g", "/new", "g/0", "g/1"], 1
+    )
+    assert after["/a"] != before["/a"] and after["g/0"] != before["g/0"] and after["/b"] == before["/b"]
+    outputs = last(engine, stack).outputs
+    assert outputs.guard is not None and outputs.guard.result is BakeEnd.UNKNOWN
+
+
+@pytest.mark.parametrize("disable_rollback", [True, False])
+def test_a_rollback_in_the_bake_keeps_the_old_objects(engine: Engine, disable_rollback: bool) -> None:
+    stack = engine.create(BEFORE, disable_rollback=disable_rollback)
+    before = objects(engine, stack)
+    with engine.clock.held():
+        engine.put(stack, AFTER, wait=False, further=GUARD, disable_rollback=disable_rollback)
+        bakes(engine, stack)
+        engine.stacks.cancel(engine.who, engine.get(stack), rollback=True)
+    assert final(engine.settle(stack)) == "ROLLBACK_COMPLETE"
+    assert objects(engine, stack) == before
+    assert last(engine, stack).outputs.guard is None
+
+
+def test_end_by_hand(engine: Engine) -> None:
+    stack = engine.create(BEFORE)
+    with engine.clock.held():
+        began = engine.clock.now()
+        with pytest.raises(NothingBakes):
+            engine.components.controls.end_bake(engine.who, stack, "")
+        engine.put(stack, AFTER, wait=False, further=GUARD)
+        bakes(engine, stack)
+        engine.components.controls.end_bake(engine.who, stack, "looks well")
+        engine.settle(stack)
+        assert engine.clock.now() == began
+    assert final(engine.get(stack)) == "UPDATE_COMPLETE"
+    assert "The bake was ended by mia: looks well" in [one.status_reason for one in engine.events(stack)]
+    outputs = last(engine, stack).outputs
+    assert outputs.guard is not None and outputs.guard.result is BakeEnd.ENDED
+    assert len(objects(engine, stack)["g/0"]) == 1
+    with pytest.raises(NothingBakes):
+        engine.components.controls.end_bake(engine.who, stack, "")
+
+
+def test_a_cancel_in_the_bake_leaves_old_objects_to_the_next_update(engine: Engine) -> None:
+    stack = engine.create(BEFORE)
+    with engine.clock.held():
+        engine.put(stack, AFTER, wait=False, further=GUARD)
+        bakes(engine, stack)
+        engine.stacks.cancel(engine.who, engine.get(stack), rollback=False)
+    assert final(engine.settle(stack)) == "UPDATE_FAILED"
+    assert len(objects(engine, stack)["g/0"]) == 2
+    assert final(engine.put(stack, AFTER)) == "UPDATE_COMPLETE"
+    assert {len(ids) for ids in objects(engine, stack).values()} == {1}
+
+
+def test_the_bake_counts_on_top_of_the_deadline(engine: Engine) -> None:
+    """Acceptance 8: the time limit is that of the changes and the clean-up."""
+    stack = engine.create(BEFORE, timeout_mins=5)
+    with engine.clock.held():
+        engine.put(stack, AFTER, wait=False, further=GUARD, timeout_mins=5)
+        before = last(engine, stack).deadline
+        bakes(engine, stack)
+        after = last(engine, stack).deadline
+        assert before is not None and after == before + BAKE
+        engine.clock.pass_(BAKE)
+        assert final(engine.settle(stack)) == "UPDATE_COMPLETE"
+
+
+def test_suspended_bake(engine: Engine) -> None:
+    stack = engine.create(BEFORE)
+    with engine.clock.held():
+        engine.put(stack, AFTER, wait=False, further=GUARD)
+        bakes(engine, stack)
+        signals = ActionSignals(engine.store, engine.clock)
+        signals.signal(engine.who, last(engine, stack), Signal.SUSPEND)
+        engine.wait_for(lambda: last(engine, stack).status is ActionStatus.SUSPENDED)
+        signals.signal(engine.who, last(engine, stack), Signal.RESUME)
+        bakes(engine, stack)
+        engine.clock.pass_(BAKE)
+        assert final(engine.settle(stack)) == "UPDATE_COMPLETE"
+
+
+BOUNDS: list[object] = [
+    {}, {"bake": -1}, {"bake": 86401}, {"bake": 1, "bakes": 2}, True, {"bake": "x"}, {"bake": 1, "alerts": []},
+    {"bake": 1, "alerts": [{}]}, {"bake": 1, "alerts": [{"severity": ["critical"]}]},
+    {"bake": 1, "sources": ["nobody"]}, {"bake": 1, "sources": []}, {"bake": 1, "unknown": "hope"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("given", BOUNDS)
+def test_bounds(engine: Engine, given: object) -> None:
+    stack = engine.create(BEFORE)
+    with pytest.raises(HTTPBadRequest):
+        engine.put(stack, AFTER, further={"guard": given})
+    assert final(engine.get(stack)) == "CREATE_COMPLETE"

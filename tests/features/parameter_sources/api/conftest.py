@@ -1,0 +1,13 @@
+"""Servers of stacks that read values of others."""
+
+from tests.api.conftest import (  # noqa: F401
+    guarded_server,
+    heat,
+    own_heat,
+    own_server,
+    own_store,
+    server,
+    shared_server,
+    store,
+    town,
+)

@@ -1,0 +1,58 @@
+"""Process whose stacks read of each other. It stands still before each commit."""
+
+import os
+
+from heatlite import wiring
+from heatlite.core.config import Settings
+from heatlite.core.json import JsonMap
+from heatlite.engine.state.requests import Request
+from heatlite.store.records import StackRecord
+from heatlite.wiring import Embedded
+from tests.crash.scenarios import CALLER, settle
+from tests.crash.victim import SURVIVED, bomb, count_commits, pause
+
+FROM_BASE: JsonMap = {"parameter_sources": {"net": {"stack": "base", "output": "net"}}}
+TEMPLATE: JsonMap = {
+    "heat_template_version": "2021-04-16",
+    "parameters": {"net": {"type": "string"}},
+    "outputs": {"net": {"value": {"get_param": "net"}}},
+}
+
+
+def begin(database: str) -> Embedded:
+    return wiring.embedded(Settings(database=database))
+
+
+def create(server: Embedded, name: str, **more: JsonMap) -> None:
+    server.stacks.create(CALLER, Request(name=name, template=TEMPLATE, **more))  # type: ignore[arg-type]
+    settle(server)
+
+
+def patch(server: Embedded, name: str, **more: JsonMap) -> None:
+    server.stacks.update(CALLER, stack(server, name), Request(**more), existing=True)  # type: ignore[arg-type]
+    settle(server)
+
+
+def stack(server: Embedded, name: str) -> StackRecord:
+    found = server.store.stacks.by_name("demo", name)
+    assert found is not None
+    return found
+
+
+def work(server: Embedded) -> None:
+    create(server, "base", parameters={"net": "a"})
+    create(server, "reader", further=FROM_BASE)
+    patch(server, "base", parameters={"net": "b"})
+    patch(server, "reader", further={"refresh": True})
+    server.stacks.delete(CALLER, stack(server, "base"))
+    settle(server)
+    patch(server, "reader", parameters={"net": "own"})
+
+
+def victim(database: str) -> None:
+    """Do the work. Exits with SURVIVED."""
+    count_commits()
+    server = begin(database)
+    bomb.arm(1, after=False, explode=pause)
+    work(server)
+    os._exit(SURVIVED)

@@ -1,0 +1,3 @@
+"""An engine whose stacks read of each other."""
+
+from tests.engine.conftest import _no_engine_outlives_its_test, engine, place, plugins  # noqa: F401

@@ -1,0 +1,169 @@
+"""Readings in transactions, rollbacks and restores, and their rows."""
+
+from typing import Any
+
+import pytest
+
+from heatlite.core.errors import CircularDependencyException
+from heatlite.core.json import JsonMap, as_map
+from heatlite.core.status import Verb
+from heatlite.engine.admission.preparation import Prepared
+from heatlite.engine.state.requests import Request
+from heatlite.features.change_policy.store.records import ChangePolicyRecord
+from heatlite.features.change_policy.store.store import ChangePolicyStore
+from heatlite.features.parameter_sources.errors import OutputInUse, SourceChanged
+from heatlite.features.parameter_sources.readings import of_stack
+from heatlite.features.parameter_sources.store.store import ReadingStore
+from heatlite.features.parameter_sources.supply import KEPT
+from heatlite.store.records import StackRecord
+from heatlite.store.secrets.cipher import PREFIX
+from tests.engine.conftest import Engine
+
+pytestmark = pytest.mark.database
+SECRET = "tr0ub4dor-and-3"
+
+
+def made(hidden: bool = False, **resources: object) -> dict[str, Any]:
+    """A template whose output is its parameter."""
+    return {
+        "heat_template_version": "2021-04-16",
+        "parameters": {"v": {"type": "string", "hidden": hidden}},
+        "resources": resources,
+        "outputs": {"v": {"value": {"get_param": "v"}}},
+    }
+
+
+def of(name: str) -> JsonMap:
+    return {"parameter_sources": {"v": {"stack": name, "output": "v"}}}
+
+
+def held(engine: Engine, stack: StackRecord) -> list[object]:
+    """The values of the readings that hold."""
+    return [one.value for one in of_stack(engine.store, engine.get(stack))]
+
+
+def supplied(engine: Engine, stack: StackRecord, further: JsonMap) -> Prepared:
+    """A request as it is before its transaction."""
+    return engine.components.preparation.changed(engine.get(stack), Request(further=further), existing=True)
+
+
+def take(engine: Engine, stack: StackRecord, prepared: Prepared) -> None:
+    """Write what a request writes in its transaction."""
+    action = engine.store.actions.last(stack.id, Verb.CREATE)
+    assert action is not None
+    with engine.store.transaction():
+        prepared.supply(action, engine.get(stack))
+
+
+def test_owner_changed_before_the_transaction(engine: Engine) -> None:
+    """Law Z3: a value of a definition that the owner has no longer is not stored."""
+    base = engine.create(made(), "base", parameters={"v": "a"})
+    reader = engine.create(made(), "reader", parameters={"v": "own"})
+    prepared = supplied(engine, reader, of("base"))
+    engine.patch(base, parameters={"v": "b"})
+    with pytest.raises(SourceChanged, match="output v was read for parameter v") as refused:
+        take(engine, reader, prepared)
+    assert as_map(refused.value.facts["holder"])["id"] == base.id
+    prepared = supplied(engine, reader, of("base"))
+    engine.delete(base)
+    with pytest.raises(SourceChanged):
+        take(engine, reader, prepared)
+    assert engine.store.of(ReadingStore).of_owner(base.id) == []
+
+
+def test_two_requests_that_would_close_a_cycle(engine: Engine) -> None:
+    """E5 in the transaction: each passes alone."""
+    one = engine.create(made(), "one", parameters={"v": "a"})
+    other = engine.create(made(), "other", parameters={"v": "b"})
+    prepared = supplied(engine, other, of("one"))
+    engine.patch(one, further=of("other"))
+    with pytest.raises(CircularDependencyException, match="other → one → other"):
+        take(engine, other, prepared)
+
+
+def test_reader_that_comes_before_the_removal(engine: Engine) -> None:
+    """E7 in the transaction: a reader that has read before it is seen there."""
+    base = engine.create(made(), "base", parameters={"v": "a"})
+    policy: JsonMap = {"change_policy": "2026-11-28", "reads": "refuse"}
+    with engine.store.transaction():
+        rows = engine.store.of(ChangePolicyStore)
+        rows.put(ChangePolicyRecord(engine.who.project, base.id, policy, 1, "ada", engine.clock.now()))
+    asked = _deletion(engine, base)
+    claims = engine.components.admission.examine(asked)
+    engine.create(made(), "reader", further=of("base"))
+    with pytest.raises(OutputInUse, match=r"reader \(v = v\)"), engine.store.transaction():
+        claims.look(asked.preview)
+
+
+def _deletion(engine: Engine, stack: StackRecord) -> Any:
+    from heatlite.engine.operations.asked import deletion
+
+    return deletion(engine.components.reader, engine.who, engine.get(stack), False)
+
+
+def test_rollback_brings_back_the_reading(engine: Engine) -> None:
+    base = engine.create(made(), "base", parameters={"v": "a"})
+    reader = engine.create(made(), "reader", further=of("base"))
+    engine.patch(base, parameters={"v": "b"})
+    bad = {"type": "OS::Heat::TestResource", "properties": {"fail": True}}
+    engine.patch(reader, template=made(bad=bad), further={"refresh": True}, disable_rollback=False)
+    assert engine.get(reader).verb == "ROLLBACK"
+    assert held(engine, reader) == ["a"]
+    engine.patch(reader, template=made(), further={"refresh": True})
+    assert held(engine, reader) == ["b"]
+
+
+def test_restore_brings_back_the_reading(engine: Engine) -> None:
+    base = engine.create(made(), "base", parameters={"v": "a"})
+    reader = engine.create(made(), "reader", further=of("base"))
+    engine.components.snapshots.take(engine.who, engine.get(reader), "n")
+    engine.settle(reader)
+    (snapshot,) = engine.store.snapshots.of(reader.id)
+    engine.patch(base, parameters={"v": "b"})
+    engine.patch(reader, further={"refresh": True})
+    engine.components.snapshots.restore(engine.who, engine.get(reader), snapshot.id)
+    engine.settle(reader)
+    assert held(engine, reader) == ["a"]
+
+
+def test_newest_readings_are_kept(engine: Engine) -> None:
+    base = engine.create(made(), "base", parameters={"v": "0"})
+    reader = engine.create(made(), "reader", further=of("base"))
+    for number in range(1, KEPT + 2):
+        engine.patch(base, parameters={"v": str(number)})
+        engine.patch(reader, further={"refresh": True})
+    found = engine.store.of(ReadingStore).of_readers([reader.id])
+    assert [one.value for one in found] == [str(number) for number in range(KEPT + 1, 1, -1)]
+    assert held(engine, reader) == [str(KEPT + 1)]
+
+
+def test_values_are_encrypted(engine: Engine) -> None:
+    """Law Z4: a hidden value is in no row as text."""
+    engine.create(made(hidden=True), "base", parameters={"v": SECRET})
+    reader = engine.create(made(hidden=True), "reader", further=of("base"))
+    database = engine.store.database
+    ((text,),) = database.read("SELECT value FROM reading WHERE reader_id = ?", (reader.id,))
+    assert str(text).startswith(PREFIX) == (engine.store.encryption.cipher is not None)
+    assert held(engine, reader) == [SECRET]
+
+
+def test_rows_go_with_their_reader(engine: Engine) -> None:
+    engine.create(made(), "base", parameters={"v": "a"})
+    reader = engine.create(made(), "reader", further=of("base"))
+    engine.delete(reader)
+    rows = engine.store.of(ReadingStore)
+    assert held(engine, reader) == []
+    with engine.store.transaction():
+        engine.store.stacks.remove([reader.id])
+    assert rows.of_readers([reader.id]) == []
+
+
+def test_kept_request_reads_at_its_time(engine: Engine) -> None:
+    """A request that waits for an approval keeps the keys of features."""
+    from heatlite.engine.operations.scheduled_requests import _request
+    from heatlite.engine.state.requests import body_of_update
+
+    request = Request(further=of("base"), parameters={"x": "y"})
+    kept = _request(body_of_update(request))
+    assert (kept.further, kept.parameters) == (request.further, request.parameters)
+    assert kept.body == {"parameters": {"x": "y"}, **of("base")}

@@ -1,0 +1,3 @@
+"""Fixtures of the engine's tests."""
+
+from tests.engine.conftest import _no_engine_outlives_its_test, engine, place, plugins  # noqa: F401 - fixtures

@@ -1,0 +1,51 @@
+"""The page of revisions."""
+
+import json
+
+import pytest
+
+from tests.api.conftest import template, value
+from tests.features.dashboard.conftest import Browser
+from tests.features.revisions.api.test_revisions import SECRET, hiding, put, revisions
+
+
+@pytest.mark.slow
+def test_list_changes_and_the_way_back(browser: Browser) -> None:
+    heat = browser.heat.of("revised")
+    path = heat.create(template(a=value("one")), "shop")
+    put(heat, path, {"template": template(a=value("two"), b=value("b"))})
+    browser = Browser(heat.wsgi, "revised")
+    page = browser.get(f"{path}/history")
+    rows = [" ".join(row.get_text(" ").split()) for row in page.html.select("#revisions tbody tr")]
+    assert [row.split()[0] for row in rows] == ["2", "1"]
+    assert not [one for one in page.forms.values() if one.action.endswith("/do/undo")], "no plan without a request"
+    changed = page.click("Changes").html.find(id="diff").text
+    assert "resources.a.properties.value" in changed
+    assert '"two"' in changed
+    page = page.click("Plan to go back")
+    plan = page.html.find(id="undo").text
+    assert "Back to revision 1" in plan
+    assert "delete" in plan
+    next(one for one in page.forms.values() if one.action.endswith("/do/undo")).submit()
+    heat.settle(path, "UPDATE_COMPLETE")
+    assert heat.get(f"{path}/template") == template(a=value("one"))
+    assert revisions(heat, path)[-1]["undo_of"] == 1
+    assert "back to 1" in browser.get(f"{path}/history").text
+    assert browser.get(f"{path}/history?diff=99&to=x").html.find(id="undo") is None
+
+
+@pytest.mark.slow
+def test_hidden_values_and_nested_stacks(browser: Browser) -> None:
+    """Z4 and Z6."""
+    heat = browser.heat.of("revised-hidden")
+    made = hiding(a=value("x"), c={"type": "c.yaml"})
+    files = {"c.yaml": json.dumps(template())}
+    path = heat.create(made, "shop", parameters={"secret": SECRET}, files=files)
+    put(heat, path, {"template": made, "parameters": {"secret": "another-one"}, "files": files})
+    browser = Browser(heat.wsgi, "revised-hidden")
+    for query in ("", "?diff=2", "?to=1"):
+        text = browser.get(f"{path}/history{query}").text
+        assert not any(one in text for one in (SECRET, "another-one"))
+    nested = heat.get(f"{path}/resources/c")["resource"]["physical_resource_id"]
+    location = heat.call("GET", f"/stacks/{nested}", code=302).location
+    assert "has the history" in browser.get(f"{location[location.index('/stacks/'):]}/history").text

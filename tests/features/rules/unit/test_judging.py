@@ -1,0 +1,99 @@
+"""Judgements: the strictest result, patterns of types, errors."""
+
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import convert
+
+from heatlite.features.change_policy.effective import Occasion, Origin, PlacedRule, Result, Rule
+from heatlite.features.rules.expressions import Variables
+from heatlite.features.rules.judging import judged, lines
+from heatlite.features.rules.scene import Scene, SeenResource
+
+RANKS = {"warn": 0, "approve": 1, "deny": 2}
+TYPES = ("OS::Nova::Server", "OS::Neutron::Net", "OS::Neutron::Port")
+
+
+def rule(name: str = "r", origin: Origin = Origin.PROJECT, **keys: Any) -> PlacedRule:
+    told = {"name": name, "for": "resource", "when": "true", "then": "deny", "message": "no", **keys}
+    return PlacedRule(origin, convert(told, Rule))
+
+
+def seen(*types: str) -> Scene:
+    resources = [
+        SeenResource(f"r{place}", (one, one), {"path": f"r{place}", "type": one, "properties": {}})
+        for place, one in enumerate(types)
+    ]
+    return Scene(Variables({"operation": "update"}, {}, datetime(2026, 1, 1, tzinfo=UTC)), resources)
+
+
+RULES = st.lists(
+    st.fixed_dictionaries(
+        {
+            "for": st.sampled_from(["resource", "plan"]),
+            "when": st.sampled_from(["true", "false", "plan.nope == 1", "plan.operation == 'update'"]),
+            "then": st.sampled_from(["deny", "approve", "warn"]),
+            "on_error": st.sampled_from(["deny", "approve", "warn"]),
+            "on": st.lists(st.sampled_from([*Occasion]), min_size=1, max_size=5),
+            "types": st.lists(st.sampled_from(["*", "OS::Neutron::*", "OS::Nova::Server", "X"]), max_size=2),
+        }
+    ),
+    max_size=6,
+)
+
+
+@given(RULES, st.lists(st.sampled_from(TYPES), max_size=4), st.sampled_from([*Occasion]))
+def test_all_are_asked_and_the_strictest_counts(
+    told: list[dict[str, Any]], types: list[str], occasion: Occasion
+) -> None:
+    """B1 and B2, as a model of a few lines says."""
+    rules = [rule(f"r{place}", **one) for place, one in enumerate(told)]
+    expected = list[tuple[str, str, str | None]]()
+    for place, one in enumerate(told):
+        if occasion not in one["on"]:
+            continue
+        effect = {"false": None, "plan.nope == 1": one["on_error"]}.get(one["when"], one["then"])
+        paths: list[str | None] = [None]
+        if one["for"] == "resource":
+            patterns = one["types"] or ["*"]
+            paths = [f"r{n}" for n, kind in enumerate(types) if any(fnmatchcase(kind, each) for each in patterns)]
+        expected += [(f"r{place}", effect, path) for path in paths if effect is not None]
+    found = judged(rules, occasion, seen(*types))
+    assert sorted(map(str, expected)) == sorted(str((x.name, x.result.value, x.path)) for x in found.findings)
+    strictest = max((effect for _, effect, _ in expected), key=RANKS.__getitem__, default=None)
+    assert (found.strictest and found.strictest.value) == strictest
+    for one in found.findings:
+        assert ("could not be evaluated" in one.message) == (told[int(one.name[1:])]["when"] == "plan.nope == 1")
+
+
+def test_reasons_of_approvals() -> None:
+    told = [rule("a", then="approve"), rule("b", then="approve", **{"for": "plan"}), rule("c")]
+    assert judged(told, Occasion.UPDATE, seen(*TYPES)).reasons == ["rule:b", "rule:a"]
+    assert judged(told, Occasion.UPDATE, seen()).reasons == ()
+    assert judged(told, Occasion.DELETE, seen()).reasons == ["rule:b"]
+
+
+def test_an_error_names_itself() -> None:
+    found = judged([rule(when="resource.properties.nope == 1", on_error="warn")], Occasion.CREATE, seen(TYPES[0]))
+    assert found.errors == 1
+    assert [*lines(found.findings)] == [
+        '! warn r  r0: no (the rule could not be evaluated: Key not found in map : "nope")'
+    ]
+    assert found.strictest is Result.WARN
+
+
+def test_an_alias_of_a_type_does_not_pass() -> None:
+    one = SeenResource("a", ("My::Net", "OS::Neutron::Net"), {})
+    scene = Scene(Variables({}, {}, datetime(2026, 1, 1, tzinfo=UTC)), [one])
+    for pattern in ("OS::Neutron::*", "My::*"):
+        assert judged([rule(types=[pattern])], Occasion.CREATE, scene).findings
+
+
+def test_repairs_are_asked_only_if_the_rule_says_so() -> None:
+    """B6."""
+    assert not judged([rule()], Occasion.HEAL, seen(TYPES[0])).findings
+    assert judged([rule(on=["heal"])], Occasion.HEAL, seen(TYPES[0])).findings
+    assert not judged([rule(on=["heal"])], Occasion.DELETE, seen(TYPES[0])).findings

@@ -1,0 +1,72 @@
+"""Schedules and expiries with several engines on one database with a server."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+
+import pytest
+from msgspec.structs import replace
+
+from heatlite import wiring
+from heatlite.core.clock import DAY
+from heatlite.core.config import Settings
+from heatlite.core.context import Context
+from heatlite.core.status import ENDED_ACTIONS, Cause
+from heatlite.engine.state.requests import Request
+from heatlite.features.schedules.due import next_due
+from heatlite.features.schedules.expiry.operations import WantedExpiry
+from heatlite.features.schedules.expiry.parts import Expiries
+from heatlite.features.schedules.expiry.state import State, Then
+from heatlite.features.schedules.operations import Wanted
+from heatlite.features.schedules.parts import Schedules
+from heatlite.features.schedules.store.expiries import ExpiryStore
+from heatlite.features.schedules.store.records import Task
+from heatlite.features.schedules.store.store import SchedulesStore
+from heatlite.wiring import Embedded
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.slow
+
+ENGINES, STACKS = 4, 12
+TEMPLATE = {
+    "heat_template_version": "2021-04-16",
+    "resources": {"a": {"type": "OS::Heat::Value", "properties": {"value": "v"}}},
+}
+ENDS = f"({', '.join(repr(str(status)) for status in ENDED_ACTIONS)})"
+CALLER = Context("demo", user="mia")
+
+
+@pytest.fixture
+def engines(url: str) -> Iterator[list[Embedded]]:
+    with ExitStack() as ends:
+        yield [ends.enter_context(closing(wiring.embedded(Settings(database=url)))) for _ in range(ENGINES)]
+
+
+def test_each_time_begins_one_action(engines: list[Embedded]) -> None:
+    """All engines sweep by themselves, once a second."""
+    first = engines[0]
+    store, now = first.store, first.components.clock.now()
+    stacks = [first.stacks.create(CALLER, Request(name=f"s{n}", template=TEMPLATE)) for n in range(STACKS)]
+    running = f"SELECT COUNT(*) FROM action WHERE status NOT IN {ENDS}"
+    eventually(lambda: not store.database.read(running)[0][0], "all are made")
+    for stack in stacks[::2]:
+        wanted = Wanted("sleep", "0 0 * * *", "UTC", Task.SUSPEND, {}, 3600, False, None, None)
+        first.components.of(Schedules).operations.add(CALLER, stack, wanted)
+    for stack in stacks[1::2]:
+        wanted_end = WantedExpiry(now + DAY, Then.SUSPEND, (60,))
+        first.components.of(Expiries).operations.put(CALLER, stack, wanted_end)
+    schedules, expiries = store.of(SchedulesStore), store.of(ExpiryStore)
+    with store.transaction():  # all at once, as if the days had passed
+        for stack in stacks[::2]:
+            (record,) = schedules.of_stack(stack.id)
+            due = replace(record, enabled=True, since=now - 3 * DAY)
+            schedules.replace(replace(due, next_at=next_due(due)))
+        for before in expiries.of([stack.id for stack in stacks[1::2]]).values():
+            expiries.change(before, replace(before, expires_at=now, due=now, state=State.WARNED))
+    begun = "SELECT COUNT(*) FROM action WHERE cause = ?"
+    eventually(lambda: store.database.read(begun, (Cause.SCHEDULED.value,))[0][0] >= STACKS, "all begin")
+    eventually(lambda: not store.database.read(running)[0][0], "all end")
+    sql = "SELECT stack_id, verb, status FROM action WHERE cause = ? ORDER BY stack_id"
+    found = [*store.database.read(sql, (Cause.SCHEDULED.value,))]
+    assert found == [(one, "SUSPEND", "SUCCEEDED") for one in sorted(stack.id for stack in stacks)]
+    told = [*store.database.read("SELECT stack_id, status FROM event WHERE verb = 'SCHEDULE' ORDER BY stack_id")]
+    assert told == [(one, "STARTED") for one in sorted(stack.id for stack in stacks[::2])]

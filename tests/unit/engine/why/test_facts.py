@@ -1,0 +1,91 @@
+"""Facts of the core, as pure functions of rows."""
+
+from itertools import product
+
+from msgspec.structs import replace
+
+from heatlite.core.context import Context
+from heatlite.core.errors import StackLocked
+from heatlite.core.status import ActionStatus, LockLevel, Status, Verb
+from heatlite.engine.state.conflict_rules import Operation
+from heatlite.engine.why.facts import NEEDS_REASON, completed, reasons, why
+from heatlite.engine.why.tree import Tree
+from heatlite.store.records import ActionRecord, LockRecord, StackRecord
+
+NOW = 1000.0
+HELD = [one for one in ActionStatus if one not in (ActionStatus.SUCCEEDED, ActionStatus.FAILED, ActionStatus.CANCELLED)]
+LOCKS = [None, (Verb.LOCK, Status.COMPLETE), (Verb.LOCK, Status.FAILED), (Verb.UNLOCK, Status.FAILED)]
+
+
+def stack_of(name: str, parent: StackRecord | None = None) -> StackRecord:
+    found = StackRecord(name, name, "demo", "mia", "t", {}, Verb.CREATE, Status.COMPLETE, "", NOW)
+    if parent is None:
+        return found
+    return replace(
+        found, parent_id=parent.id, root_id=parent.root_id or parent.id, parent_resource=f"r{name}",
+        depth=parent.depth + 1,
+    )  # fmt: skip
+
+
+def tree_of(locked: int | None, state: tuple[Verb, Status] | None, held: int, status: ActionStatus, verb: Verb) -> Tree:
+    """Three nested stacks with a lock on one of them and an action on one."""
+    root = stack_of("root")
+    middle = stack_of("middle", root)
+    stacks = [root, middle, stack_of("leaf", middle)]
+    if locked is not None and state is not None:
+        lock = LockRecord(LockLevel.ALL, "mia", False, NOW)
+        stacks[locked] = replace(stacks[locked], verb=state[0], status=state[1], lock=lock)
+    action = ActionRecord(
+        "action", stacks[held].id, "root", "demo", verb, status, "mia", NOW, started_at=NOW,
+        not_before=NOW + 9 if status is ActionStatus.INIT else None,
+    )  # fmt: skip
+    holding = frozenset([action.id] if status is not ActionStatus.INIT else [])
+    return Tree(stacks, [], [action], holding, {}, {}, {}, True, NOW, Context("demo"))
+
+
+def test_what_refuses_is_a_fact() -> None:
+    """Each refusal of an operation by a lock or an action names one of the facts."""
+    refused = 0
+    locks = [(None, None), *product(range(3), LOCKS[1:])]
+    for (locked, state), held, status, verb in product(locks, range(3), HELD, (Verb.UPDATE, Verb.DELETE, Verb.RUN)):
+        tree = tree_of(locked, state, held, status, verb)
+        told = completed(tree, why(tree))
+        ids = {(one.fact.what, one.fact.id) for one in told}
+        for stack, operation in product(tree.stacks, Operation):
+            error = tree.refusal(operation, stack)
+            if isinstance(error, StackLocked):
+                refused += 1
+                assert any(("stack", one.id) in ids for one in tree.around(stack) if one.lock is not None)
+            elif error is not None and (holder := tree.holder(operation, stack)) is not None:
+                refused += 1
+                assert ("action", holder.id) in ids
+    assert refused > 1000
+
+
+def test_each_action_that_waits_has_a_reason() -> None:
+    for held, status in product(range(3), HELD):
+        tree = tree_of(None, None, held, status, Verb.UPDATE)
+        told = completed(tree, why(tree))
+        assert ("action" in reasons(told)) == (status in NEEDS_REASON)
+        assert all(one.fact.text for one in told)
+
+
+def test_a_step_comes_after_what_it_needs() -> None:
+    """The unlock of an inner stack comes after that of the outer one."""
+    root = replace(stack_of("root"), verb=Verb.LOCK, lock=LockRecord(LockLevel.ALL, "mia", False, NOW))
+    inner = replace(stack_of("in", root), verb=Verb.LOCK, lock=LockRecord(LockLevel.ALL, "mia", False, NOW))
+    tree = Tree([root, inner], [], [], frozenset(), {}, {}, {}, True, NOW, Context("demo"))
+    outer, nested = (one.fact for one in why(tree))
+    assert [way.after for way in outer.way_out] == [None, None]
+    assert [way.command for way in nested.way_out if way.path] == ["heatlite unlock root", "heatlite unlock in"]
+    assert [way.after for way in nested.way_out if way.path] == [None, 1]
+
+
+def test_the_lock_of_an_administrator_is_not_lifted_by_others() -> None:
+    lock = LockRecord(LockLevel.ALL, "root", True, NOW)
+    tree = tree_of(None, None, 0, ActionStatus.RUNNING, Verb.UPDATE)
+    locked = replace(tree.root, verb=Verb.LOCK, status=Status.COMPLETE, lock=lock)
+    tree = Tree([locked], [], [], frozenset(), {}, {}, {}, True, NOW, Context("demo", roles=frozenset({"member"})))
+    (told,) = why(tree)
+    assert all(way.path is None for way in told.fact.way_out)
+    assert "ask one" in told.fact.way_out[-1].text
