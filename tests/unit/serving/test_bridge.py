@@ -5,7 +5,6 @@ import math
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
@@ -325,15 +324,37 @@ def test_the_slowest_transfers_end_if_there_are_too_many(monkeypatch: MonkeyPatc
     assert isinstance(dropped, asyncio.CancelledError)
 
 
+class Deaf(Client):
+    """A request whose first cancellation the server loses.
+
+    Its client sends a piece at the same moment.
+    """
+
+    _is_deaf = True
+
+    async def receive(self) -> Message:
+        try:
+            return await super().receive()
+        except asyncio.CancelledError:
+            if not self._is_deaf:
+                raise
+            self._is_deaf = False
+        return {"type": "http.request", "body": b"y", "more_body": True}
+
+
+def test_a_connection_closes_even_if_the_server_loses_its_cancellation(monkeypatch: MonkeyPatch) -> None:
+    """`asyncio.wait_for` of Python 3.11 does so if a piece comes at the same moment."""
+    monkeypatch.setattr(bridge, "LINGER_SECONDS", 0.01)
+
+    async def run() -> Client:
+        return await asyncio.wait_for(Deaf(made(), b"x" * (SMALL + 1), b"", ends=False).run(), 60)
+
+    assert asyncio.run(run()).headers["connection"] == "close"
+
+
 def test_a_transfer_ends_even_if_the_server_loses_its_cancellation(monkeypatch: MonkeyPatch) -> None:
     """`asyncio.wait_for` of Python 3.11 does so if a piece comes at the same moment."""
     monkeypatch.setattr(bridge, "MAX_MEMORY", 1500)
-
-    class Deaf(Client):
-        async def receive(self) -> Message:
-            with suppress(asyncio.CancelledError):
-                return await super().receive()
-            return {"type": "http.request", "body": b"y", "more_body": True}
 
     async def run() -> list[Any]:
         served = made()
