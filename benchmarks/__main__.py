@@ -28,6 +28,7 @@ from benchmarks.healing import healing
 from benchmarks.language import language
 from benchmarks.many import large_stack, many_stacks
 from benchmarks.nodes import nodes
+from benchmarks.quota import quota
 from benchmarks.reports import reports
 from benchmarks.retention import retention
 from benchmarks.round_trips import round_trips
@@ -47,7 +48,7 @@ CASES |= {"large_stack": large_stack, "many_stacks": many_stacks}
 CASES["clouds"] = clouds
 CASES |= {"healing": healing, "reports": reports}
 CASES["dashboard"] = dashboard
-CASES |= {"nodes": nodes, "rules": rules, "schedules": schedules, "why": why}
+CASES |= {"nodes": nodes, "quota": quota, "rules": rules, "schedules": schedules, "why": why}
 CASES |= {"round_trips": round_trips, "bare_celery": bare_celery}
 
 

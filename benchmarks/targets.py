@@ -91,6 +91,20 @@ TARGETS = (
         "look for due schedules among 10 000", lambda bench: bench.median("schedules_sweep"), 2.0, digits=3, unit="ms"
     ),
     Target(
+        "10 000 schedules, processor", lambda bench: bench.median("schedules_processor_percent"), 1, digits=4, unit="%"
+    ),
+    Target(
+        "quotas of a plan of 1000 servers and ports, of its time",
+        lambda bench: (bench.median("plan_quota") / bench.median("plan_no_quota") - 1) * 100, 5, digits=1, unit="%",
+    ),
+    Target(
+        "quotas of an update of 100 servers and ports without new objects",
+        lambda bench: bench.median("update_quota") - bench.median("update_no_quota"), 5, digits=1, unit="ms",
+    ),
+    Target(
+        "its calls of the cloud before it is accepted", lambda bench: bench.median("update_quota_calls"), 2, digits=0
+    ),
+    Target(
         "100 rules on a plan of 1000",
         lambda bench: bench.median("plan_judged.1000") - bench.median("plan_bare.1000"), 150, digits=0, unit="ms",
     ),

@@ -59,7 +59,7 @@ class PlanNeeds(Struct, frozen=True):
 
 def needs_of(preview: StackPreview, find: Find) -> PlanNeeds:
     """Return the needs of a plan of a whole tree."""
-    total, freed, unknown, parts = Counter[str](), Counter[str](), set[str](), list[Part]()
+    total, freed, unknown, parts = dict[str, int](), Counter[str](), set[str](), list[Part]()
     limits: dict[str, set[str]] = {}
     for item in preview.items(nested=True):
         if item.outcome is Outcome.KEEP:
@@ -76,11 +76,11 @@ def needs_of(preview: StackPreview, find: Find) -> PlanNeeds:
                 unknown.add(need.kind)
         grown = _difference(added(after), added(before)) if before else added(after)
         for kind, amount in grown.items():
-            total[kind] = max(total[kind], amount) if kind == LARGEST else total[kind] + amount
+            _add(total, kind, amount)
         if grown and _is_new(item):
             parts.append(Part("/".join(item.path), item.row.id, grown))
     changed = {kind: frozenset(projects) for kind, projects in limits.items()}
-    return PlanNeeds(dict(total), frozenset(unknown), changed, tuple(parts), dict(freed))
+    return PlanNeeds(total, frozenset(unknown), changed, tuple(parts), dict(freed))
 
 
 def _freed(item: PreviewItem, preview: StackPreview, find: Find) -> dict[str, int]:
@@ -99,10 +99,16 @@ def _freed(item: PreviewItem, preview: StackPreview, find: Find) -> dict[str, in
 
 def added(needs: Iterable[Need]) -> dict[str, int]:
     """Return the amounts by kind; of `LARGEST` the largest."""
-    found = Counter[str]()
+    found = dict[str, int]()
     for one in needs:
-        found[one.kind] = max(found[one.kind], one.amount) if one.kind == LARGEST else found[one.kind] + one.amount
-    return {kind: amount for kind, amount in found.items() if amount}
+        if one.amount:
+            _add(found, one.kind, one.amount)
+    return found
+
+
+def _add(total: dict[str, int], kind: str, amount: int) -> None:
+    before = total.get(kind, 0)
+    total[kind] = max(before, amount) if kind == LARGEST else before + amount
 
 
 def _difference(after: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
