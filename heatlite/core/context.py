@@ -27,7 +27,7 @@ TYPE = "resource_types:"
 
 EXPORT = "stacks:export"
 """The rule of the record that a stack is handed over with.
-A caller who may export is shown secrets of resources."""
+A caller who may export is shown what is hidden (`Context.may_see_hidden`)."""
 
 
 class Context(HidesSecrets, frozen=True):
@@ -71,6 +71,11 @@ class Context(HidesSecrets, frozen=True):
     def is_admin(self) -> bool:
         """Test whether the caller may lift what an administrator set."""
         return ADMIN in self.roles
+
+    @property
+    def may_see_hidden(self) -> bool:
+        """Test whether the caller is shown hidden parameters and secrets of resources."""
+        return self.may(EXPORT)
 
     def require(self, rule: str) -> None:
         """Raise Forbidden unless the policy allows the rule.

@@ -23,7 +23,7 @@ from heatlite.core.config import Settings
 from heatlite.core.runtime.bulkhead import answer_requests
 from heatlite.core.runtime.garbage import freeze_loaded
 from heatlite.serving.bridge import Bridge, Message
-from heatlite.serving.guard import Guard
+from heatlite.serving.connection_guard import ConnectionGuard
 from heatlite.serving.supervisor import end_with_parent
 from heatlite.store.database.row_waits import RowWaits
 
@@ -125,7 +125,7 @@ class Server(BaseApplication):  # type: ignore[misc]
     def load(self) -> Callable[..., Awaitable[None]]:
         """Start a process. Returns its ASGI application."""
         settings, embedded = self._settings, self._build(self._settings)
-        self._embedded, self._guard = embedded, Guard(settings.port)
+        self._embedded, self._guard = embedded, ConnectionGuard(settings.port)
         embedded.store.database.row_waits = RowWaits(settings.threads)
         self._bridge = Bridge(
             embedded.app,

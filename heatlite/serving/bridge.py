@@ -25,7 +25,7 @@ from heatlite.api.event_streams import ASYNCHRONOUS
 from heatlite.api.request import REFUSAL
 from heatlite.core.errors import Overloaded
 from heatlite.core.runtime.bulkhead import MustWait, waits
-from heatlite.serving.guard import IDLE_SECONDS, ClientConnection, Peer
+from heatlite.serving.connection_guard import IDLE_SECONDS, ClientConnection, Peer
 from heatlite.serving.lines import Kind, LastAnswers, Lines, is_urgent
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from heatlite.core.group_sizes import adjusted, within
 from heatlite.core.json import Json, JsonMap
 from heatlite.resources.heat.groups import members as law
-from heatlite.resources.heat.groups.rolling import Batch, Rolling, changed
+from heatlite.resources.heat.groups.rolling import Batch, Rolling, members_after
 from tests.tables import table
 
 SIZES = st.integers(0, 12)
@@ -25,7 +25,7 @@ def test_batches_bring_everybody_the_new_definition(target: int, current: int, m
     for step in steps:
         assert step.size >= min(in_service, target, len(present))
         assert step.size <= max(target, current) + most
-        after = changed(present, step, lambda: next(names), lambda _: "new")
+        after = members_after(present, step, lambda: next(names), lambda _: "new")
         fresh = [name for name, new in after.items() if dict(present).get(name) != new]
         assert len(fresh) <= most
         # Those with the old definition go first.
@@ -41,7 +41,7 @@ def test_as_many_as_shall_stay_in_service_do(size: int, most: int, in_service: i
     present: list[tuple[str, Json]] = [(str(number), "old") for number in range(size)]
     names = map(str, count(size))
     for step in Rolling(most, in_service, 0).batches(size, size):
-        after = changed(present, step, lambda: next(names), lambda _: "new")
+        after = members_after(present, step, lambda: next(names), lambda _: "new")
         untouched = [name for name, old in present if after.get(name) == old]
         assert len(untouched) >= min(in_service, size)
         present = sorted(after.items(), key=lambda item: item[1] == "new")
@@ -67,7 +67,7 @@ def test_batches(target: int, current: int, most: int, in_service: int, steps: l
 def test_a_resize_changes_no_definition(current: int, size: int) -> None:
     present: list[tuple[str, Json]] = [(str(number), f"old {number}") for number in range(current)]
     names = map(str, count(current))
-    after = changed(present, Batch(size, 0), lambda: next(names), lambda _: "new")
+    after = members_after(present, Batch(size, 0), lambda: next(names), lambda _: "new")
     stayed = dict(present[max(current - size, 0) :])
     assert after == stayed | {str(current + number): "new" for number in range(size - current)}
 

@@ -10,7 +10,7 @@ from heatlite.features.change_policy import document
 from heatlite.features.drift import accepting, reverting
 from heatlite.features.guards.bodies import GuardKeys
 from heatlite.features.healing import by_hand
-from heatlite.features.healing.api import intake, policies
+from heatlite.features.healing.api import policies, sources
 from heatlite.features.healing.intake import source_document
 from heatlite.features.healing.rules import policy
 from heatlite.features.nodes import playbooks as runs
@@ -123,7 +123,7 @@ BODIES: dict[str, JsonMap] = {
     "Report health": _REPORTS,
     "Put health reports": _REPORTS,
     "Put health source": schema(source_document.SourceDocument),
-    "Create intake token": schema(intake.NewToken),
+    "Create intake token": schema(sources.NewToken),
     "Signal resource": _SIGNAL,
     "Signal resource with a signed URL": _SIGNAL,
     "Signal wait condition": _SIGNAL,

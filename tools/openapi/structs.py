@@ -15,7 +15,7 @@ from heatlite.features.approvals.api import handlers as decisions
 from heatlite.features.change_policy import document
 from heatlite.features.drift import accepting, reverting
 from heatlite.features.healing import by_hand
-from heatlite.features.healing.api import intake, policies
+from heatlite.features.healing.api import policies, sources
 from heatlite.features.healing.intake import source_document
 from heatlite.features.healing.rules import policy
 from heatlite.features.nodes import playbooks as runs
@@ -23,7 +23,7 @@ from heatlite.features.nodes.agents import registration
 from heatlite.features.nodes.api import node_actions, playbooks
 from heatlite.features.ownership import bodies as ownership
 from heatlite.features.parameter_sources import bodies as source_bodies
-from heatlite.features.parameter_sources import wire as sources
+from heatlite.features.parameter_sources import wire as parameter_sources
 from heatlite.features.revisions import undoing
 from heatlite.features.revisions import wire as revisions
 from heatlite.features.rules import wire as findings
@@ -33,9 +33,9 @@ from tools.openapi.reference import plain
 
 MODULES = (
     base, clouds, actions, events, guards, locks, resources, stacks, why,
-    accepting, bodies, decisions, document, group_bodies, scheduled_bodies, group_requests, by_hand, expiry, intake,
+    accepting, bodies, decisions, document, group_bodies, scheduled_bodies, group_requests, by_hand, expiry, sources,
     findings, node_actions, ownership, playbooks, policies, registration, policy, reverting, revisions, runs, schedules,
-    source_bodies, source_document, sources, undoing,
+    parameter_sources, source_bodies, source_document, undoing,
 )  # fmt: skip
 """Modules with the structs, whose fields have docstrings."""
 

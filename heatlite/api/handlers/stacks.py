@@ -12,7 +12,7 @@ from heatlite.api import query
 from heatlite.api.handlers.common import StackFinder, ignored, next_page, redirect, set_status
 from heatlite.api.request import Request
 from heatlite.api.wire import bodies, stack_bodies, views
-from heatlite.core.context import EXPORT, Context
+from heatlite.core.context import Context
 from heatlite.core.errors import InvalidTenant, OutputNotFound, StackNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.redaction.masking import Mask
@@ -94,7 +94,7 @@ def shown_source(reader: StackReader, caller: Context, stack: StackRecord, sourc
     Those of a root stack are its author's, to be used again. What is hidden in them, such as the default of a hidden
     parameter, is for callers who may export the stack. The template of a nested group holds its input.
     """
-    if stack.parent_id is None and caller.may(EXPORT):
+    if stack.parent_id is None and caller.may_see_hidden:
         return source
     return mask_of(reader, caller, stack).json(source)
 
@@ -324,7 +324,7 @@ class StackDocuments:
         """Return the environment."""
         stack = self._finder.find(req, stack_name, stack_id)
         shown = views.environment(self._definitions.of(stack), self._reader.hidden(stack))
-        if not req.caller.may(EXPORT):
+        if not req.caller.may_see_hidden:
             shown = without_sinks(shown)
         resp.media = mask_of(self._reader, req.caller, stack).json(shown)
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from heatlite.core.actions.payloads import ActionInputs
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
-from heatlite.core.context import EXPORT, Context
+from heatlite.core.context import Context
 from heatlite.core.errors import NotSupported, RequestLimitExceeded, SnapshotNotFound
 from heatlite.core.ids import new_id
 from heatlite.core.json import Json, JsonMap
@@ -71,7 +71,7 @@ class Snapshots:
         record = snapshot.data
         if record is None:
             return snapshot
-        exports = context.may(EXPORT)
+        exports = context.may_see_hidden
 
         def secrets() -> list[object]:
             return hidden_in(record, {}) + ([] if exports else [*self._secrets(record, stack)])

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from heatlite.clients.finders import REMEMBERED
-from heatlite.core.context import EXPORT, Context
+from heatlite.core.context import Context
 from heatlite.core.errors import HeatliteError, PhysicalResourceIDAmbiguity, ResourceNotFound
 from heatlite.core.json import Json, JsonMap, as_map, as_text
 from heatlite.core.redaction.masking import MASK, NOTHING, Mask, hiding, masked
@@ -114,7 +114,7 @@ class StackReader:
         stack of the deployment, and in that of its configuration. It also has the secrets of both resources, and of
         those that they refer to.
         """
-        if context.may(EXPORT):
+        if context.may_see_hidden:
             return lambda _: NOTHING
         rows = self._store.resources.with_objects(context.project, deployment_ids)
         applied = {row.id: as_text(row.properties.get("config")) for row in rows}
@@ -143,7 +143,7 @@ class StackReader:
         It is as that of `software_masks`; for a configuration that was made for a deployment it is that of the
         deployment.
         """
-        if context.may(EXPORT):
+        if context.may_see_hidden:
             return lambda _: NOTHING
         made_for = self._store.software_deployments.of_configs(context.project, config_ids)
         masks = self.software_masks(context, [*config_ids, *made_for.values()])
@@ -153,7 +153,7 @@ class StackReader:
         self, context: Context, stack: StackRecord, find: Callable[[], FindRows], known: Above
     ) -> Callable[[str], Mask]:
         hidden = self.mask(stack)
-        if context.may(EXPORT):
+        if context.may_see_hidden:
             return lambda _: hidden
         shared = cache(lambda: [*self._hidden(stack), *self._secrets_above(stack, known)])
         return lambda name: Mask(lambda: [*shared(), *self._secrets(stack, find(), name)])
@@ -227,7 +227,7 @@ class StackReader:
             return {}
         resource = self.resources_of(stack).make(row)
         mask = mask or self.mask_of(context, stack, row.name)
-        secret = frozenset() if context.may(EXPORT) else resource.secret_attributes
+        secret = frozenset() if context.may_see_hidden else resource.secret_attributes
         with hiding(mask):
             values = {
                 name: MASK if name in secret else mask.json(_attribute(resource, name))

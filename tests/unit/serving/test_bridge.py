@@ -16,7 +16,7 @@ from heatlite.api.request import REFUSAL
 from heatlite.core.runtime.bulkhead import check_may_wait
 from heatlite.serving import bridge, lines
 from heatlite.serving.bridge import Bridge, Environ, Message
-from heatlite.serving.guard import ClientConnection
+from heatlite.serving.connection_guard import ClientConnection
 from tests.tables import table
 
 SMALL = 1000

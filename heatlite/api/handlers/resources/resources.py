@@ -11,7 +11,7 @@ from heatlite.api.handlers.resources.resource_list import ResourceList, list_que
 from heatlite.api.handlers.software import for_agent
 from heatlite.api.request import Request
 from heatlite.api.wire import bodies, views
-from heatlite.core.context import EXPORT, STACK_USER, Context
+from heatlite.core.context import STACK_USER, Context
 from heatlite.core.errors import HTTPBadRequest, ResourceNotFound
 from heatlite.core.json import JsonMap
 from heatlite.engine.operations.health_marks import HealthMarks
@@ -150,7 +150,7 @@ def metadata_of(
     """
     deployed = software.of_server(stack.project, row.physical_id) if row.physical_id else []
     metadata = reader.metadata(stack, row, caller.may(SIGNAL))
-    if STACK_USER not in caller.roles and not caller.may(EXPORT):
+    if STACK_USER not in caller.roles and not caller.may_see_hidden:
         metadata = cast(JsonMap, reader.mask_of(caller, stack, row.name).json(metadata))
     deployments = for_agent(caller, reader, deployed)
     return {**metadata, **({"deployments": deployments} if deployments else {})}

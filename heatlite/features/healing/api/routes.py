@@ -5,9 +5,9 @@ from heatlite.api.components import Components
 from heatlite.api.handlers.common import StackFinder
 from heatlite.api.routes import P, Routes, S, StackAction
 from heatlite.features.healing.api import bodies
-from heatlite.features.healing.api.intake import IntakeTokens, Sources
 from heatlite.features.healing.api.policies import KEYS, HealingPolicies, Incidents, ProjectPolicies
 from heatlite.features.healing.api.rules import REPORT
+from heatlite.features.healing.api.sources import IntakeTokens, Sources
 from heatlite.features.healing.parts import Healing
 
 

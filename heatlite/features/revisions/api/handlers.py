@@ -7,7 +7,6 @@ from heatlite.api import query
 from heatlite.api.components import Components
 from heatlite.api.handlers.common import StackFinder
 from heatlite.api.request import Request
-from heatlite.core.context import EXPORT
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import as_map
 from heatlite.core.redaction.masking import NOTHING, Mask
@@ -41,7 +40,7 @@ class StackRevisions:
         found = self._revisions.get(stack, _number(number))
         veil, content = self._veil(stack, found), self._content(found)
         environment = self._definitions.of(_standing(stack, found)).shown_environment(veil.hidden)
-        if not req.caller.may(EXPORT):
+        if not req.caller.may_see_hidden:
             environment = without_sinks(environment)
         resp.media = {
             "revision": {

@@ -19,7 +19,7 @@ from heatlite.resources.heat.groups.members import (
     template_of,
     with_index,
 )
-from heatlite.resources.heat.groups.rolling import Batches, Rolling, RollingUpdate, changed
+from heatlite.resources.heat.groups.rolling import Batches, Rolling, RollingUpdate, members_after
 from heatlite.template.types import NestedTemplate
 
 
@@ -57,9 +57,7 @@ class ResourceGroupPolicy(Schema):
     )
 
 
-class ResourceGroup(
-    NumberedGroup[ResourceGroupProps], SizedGroup[ResourceGroupProps], type="OS::Heat::ResourceGroup"
-):
+class ResourceGroup(NumberedGroup[ResourceGroupProps], SizedGroup[ResourceGroupProps], type="OS::Heat::ResourceGroup"):
     """A group of members that are alike except for their number.
 
     If the group shrinks, the members with the highest numbers are removed, unless removal_policies name others.
@@ -108,7 +106,7 @@ class ResourceGroup(
         present = {name: old for name, old in self.definitions.items() if name not in removed}
         new_names = (name for name in names if name not in present)
         order = highest_first(present, names, target)
-        after = changed([(name, present[name]) for name in order], step, new_names.__next__, define)
+        after = members_after([(name, present[name]) for name in order], step, new_names.__next__, define)
         members = dict(sorted(after.items(), key=lambda item: int(item[0])))
         return ChildStack(template_of(members), pause=rolling.pause if number else 0.0)
 
@@ -200,7 +198,7 @@ class ResourceGroup(
         """
         present = self.definitions
         removed = self._removed()
-        while (again := [name for name in numbered(len(names), removed) if name not in names]):
+        while again := [name for name in numbered(len(names), removed) if name not in names]:
             self.data["withdrawn"] = {**self._withdrawn(), **{name: name for name in again}}
             removed = {**removed, **self._withdrawn()}
         self.data["removed"] = removed

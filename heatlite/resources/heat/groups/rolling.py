@@ -50,7 +50,7 @@ class Rolling(Struct, frozen=True):
         return cls(cast(int, plan["most"]), cast(int, plan["in_service"]), cast(float, plan["pause"]))
 
 
-def changed(
+def members_after(
     present: Sequence[tuple[str, Json]],
     batch: Batch,
     new_name: Callable[[], str],

@@ -19,7 +19,7 @@ from heatlite.plugin.nested import member_value, steps_of
 from heatlite.plugin.resource import P_co
 from heatlite.resources.heat.groups.base import Group
 from heatlite.resources.heat.groups.members import oldest_first, template_of, wanted_size
-from heatlite.resources.heat.groups.rolling import Batch, Rolling, RollingUpdate, changed
+from heatlite.resources.heat.groups.rolling import Batch, Rolling, RollingUpdate, members_after
 from heatlite.template.expression import has_unknown
 from heatlite.template.types import NestedTemplate
 
@@ -75,7 +75,7 @@ class ScalingGroup(Group[P_co], SizedGroup[P_co]):
         present = self._present()
         lost = old.keys() - {member.name for member in self.well()}
         for number, step in enumerate(_steps(self._plan(rolling))):
-            present = [*changed(present, step, names.__next__, lambda _: definition).items()]
+            present = [*members_after(present, step, names.__next__, lambda _: definition).items()]
             if number == 0:  # it makes failed members again: they are no longer the first to be removed
                 present.sort(key=lambda item: item[0] in lost)
         after: JsonMap = dict(present)
@@ -124,7 +124,7 @@ class ScalingGroup(Group[P_co], SizedGroup[P_co]):
 
     def _step(self, step: Batch, definition: Json, pause: float = 0.0) -> ChildStack:
         old = self.definitions
-        after = changed(self._present(), step, _new_name, lambda _: definition)
+        after = members_after(self._present(), step, _new_name, lambda _: definition)
         kept: JsonMap = {name: after[name] for name in old if name in after}
         return self.stack_of(kept | after, pause)
 

@@ -17,7 +17,7 @@ from heatlite.core.clock import Clock, from_text
 from heatlite.core.ids import new_id
 from heatlite.core.runtime.meter import Meter
 from heatlite.features.healing import operations
-from heatlite.features.healing.api import intake as intake_routes
+from heatlite.features.healing.api import sources
 from heatlite.features.healing.intake import intake
 from heatlite.features.healing.intake.intake import Intake
 from heatlite.features.healing.intake.targets import Targets
@@ -403,7 +403,7 @@ def test_texts_of_a_report_are_bounded(heat: Heat, path: str) -> None:
 @pytest.mark.slow
 def test_sources_and_tokens_have_a_limit(guarded: Heat, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(intake, "MAX_SOURCES", 2)
-    monkeypatch.setattr(intake_routes, "MAX_TOKENS", 2)
+    monkeypatch.setattr(sources, "MAX_TOKENS", 2)
     for number in range(2):
         guarded.call("PUT", f"/health/s{number}/config", {"format": "generic"}, 200)
         guarded.call("POST", "/health_tokens", {"name": "t"}, 201)

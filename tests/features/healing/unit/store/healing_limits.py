@@ -8,7 +8,7 @@ import pytest
 from heatlite.core.clock import Clock
 from heatlite.core.context import Context
 from heatlite.core.runtime.meter import Meter
-from heatlite.features.healing.api import intake as intake_routes
+from heatlite.features.healing.api import sources
 from heatlite.features.healing.intake import intake
 from heatlite.features.healing.intake.intake import Intake
 from heatlite.features.healing.store.store import HealingStore
@@ -19,7 +19,7 @@ from tests.unit.store.store_behaviour import a_resource, a_stack, insert
 
 
 def test_intake_tokens_of_a_project(api: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(intake_routes, "MAX_TOKENS", MOST)
+    monkeypatch.setattr(sources, "MAX_TOKENS", MOST)
     check(
         api.store,
         lambda project, _: api.request(project, "POST", "/health_tokens", {"name": "a"}),

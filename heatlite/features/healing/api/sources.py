@@ -1,4 +1,4 @@
-"""Intake of reports, sources and their tokens."""
+"""Reports of monitoring, such as alerts of Alertmanager: sources and tokens."""
 
 import re
 import secrets

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import uvloop
 
-from heatlite.serving import guard
-from heatlite.serving.guard import ClientConnection, Guard, Peer
+from heatlite.serving import connection_guard
+from heatlite.serving.connection_guard import ClientConnection, ConnectionGuard, Peer
 from tests.tables import table
 
 NOW = 100.0
@@ -43,7 +43,7 @@ LARGE = b"x" * 5_000_000
     ],
 )
 def test_which_connections_are_closed(excess: int, stops: bool, ends_bodies: bool, expected: dict[Peer, int]) -> None:
-    assert guard.closing(CONNECTIONS, NOW, excess, stops, ends_bodies) == expected
+    assert connection_guard.closing(CONNECTIONS, NOW, excess, stops, ends_bodies) == expected
 
 
 class Clients:
@@ -52,7 +52,7 @@ class Clients:
     def __init__(self, server: asyncio.Server, accepted: list[asyncio.StreamWriter], opened: ExitStack) -> None:
         self.server, self.accepted, self._opened = server, accepted, opened
         self.port: int = server.sockets[0].getsockname()[1]
-        self.guard = Guard(self.port)
+        self.guard = ConnectionGuard(self.port)
 
     async def connect(self) -> tuple[socket.socket, Peer]:
         """Return a client whose connection is accepted."""
@@ -199,13 +199,13 @@ async def test_a_client_far_ahead_of_its_answers(clients: Clients) -> None:
     client, peer = await clients.connect()
     clients.guard.look()
     connection = clients.guard.connections[peer]
-    size = guard.MAX_AHEAD + 100
+    size = connection_guard.MAX_AHEAD + 100
     await asyncio.to_thread(blocking(client).sendall, b"x" * size)
     server_side = clients.accepted[0].get_extra_info("socket")
 
     def has_received() -> bool:
-        info = server_side.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, guard.RECEIVED.size)
-        return bool(guard.RECEIVED.unpack(info)[0] == size)
+        info = server_side.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, connection_guard.RECEIVED.size)
+        return bool(connection_guard.RECEIVED.unpack(info)[0] == size)
 
     await until(has_received)
     found = []
@@ -234,7 +234,7 @@ async def test_many_connections_may_wait_to_be_accepted(clients: Clients) -> Non
     clients.guard.look()
     (listening,) = clients.server.sockets
     most = struct.unpack("8B24I", listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104))[13]  # tcpi_sacked
-    assert most == min(guard.BACKLOG, int(Path("/proc/sys/net/core/somaxconn").read_text()))
+    assert most == min(connection_guard.BACKLOG, int(Path("/proc/sys/net/core/somaxconn").read_text()))
 
 
 @with_clients
@@ -246,7 +246,7 @@ async def test_the_oldest_of_too_many_are_closed_even_if_no_file_can_be_opened(c
     before, files = resource.getrlimit(resource.RLIMIT_NOFILE), len(open_files())
     with ExitStack() as held:
         try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (files + guard.SPARE_FILES, before[1]))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (files + connection_guard.SPARE_FILES, before[1]))
             with suppress(OSError):
                 while True:
                     held.enter_context(socket.socket())

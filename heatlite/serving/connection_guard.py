@@ -71,7 +71,7 @@ def closing(
     return dict.fromkeys([*chosen, *in_body], socket.SHUT_RD) | dict.fromkeys(late, socket.SHUT_RDWR)
 
 
-class Guard:
+class ConnectionGuard:
     """Watches the connections to a port.
 
     Used in the event loop only, which opens and closes them.
