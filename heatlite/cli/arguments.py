@@ -107,14 +107,14 @@ class CommandGroup:
         self._bodies: list[tuple[str, Argument, Keys]] = []
 
     def filter(self, command: str, one: Argument) -> None:
-        """Add a flag to a list of another module, if that has been added before.
+        """Add a flag to a list of another module, if the parser has that.
 
         The flag is a key of the request's query.
         """
         self._filters.append((command, one))
 
     def option(self, command: str, one: Argument, then: Then) -> None:
-        """Add an option to a command of another module, if that has been added before.
+        """Add an option to a command of another module, if the parser has that.
 
         The command calls `then` once the server has taken its request. A list calls it before it asks for its rows:
         True says that all is printed.
@@ -122,7 +122,7 @@ class CommandGroup:
         self._options.append((command, one, then))
 
     def body(self, command: str, one: Argument, keys: Keys) -> None:
-        """Add an option to a command of another module, if that has been added before.
+        """Add an option to a command of another module, if the parser has that.
 
         `keys` are added to the definition that the command sends.
         """
@@ -158,6 +158,9 @@ class CommandGroup:
             command.add_to(above)
         for group in self._subgroups:
             group.add_to(above)
+
+    def extend(self, above: Parser) -> None:
+        """Add the options to commands of other modules, once all of them have been added."""
         for name, one, then in self._options:
             parser = above.commands.get(name)
             if parser is not None:

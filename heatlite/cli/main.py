@@ -100,9 +100,11 @@ def build_parser(sections: Sections = SECTIONS) -> Parser:
     parser.add_argument("--version", action="version", version=f"heatlite {__version__}")
     parser.add_commands(prog="heatlite", help=argparse.SUPPRESS)
     modules = [name for named in sections.values() for name in named]
-    for name in modules:
-        commands: CommandGroup = import_module(name, PACKAGE).commands
-        commands.add_to(parser)
+    groups: list[CommandGroup] = [import_module(name, PACKAGE).commands for name in modules]
+    for group in groups:
+        group.add_to(parser)
+    for group in groups:
+        group.extend(parser)
     if len(modules) > 1:
         named = ((one.prog.partition(" ")[2], one.description or "") for one in parser.commands.values())
         parser.epilog = _overview(sections, dict(named))
@@ -134,14 +136,17 @@ def _sections(words: Sequence[str], host: Host) -> Sections:
     if found is not None and command not in EXTENDED and not _has_further_flag(command, words[1:], found):
         return found
     features, is_on = host.features(), _switches(words, host)
-    if found is not None:
-        further = [module for one in features if is_on(one.name) for module in one.extends.get(command, ())]
-        return {**found, "": dict.fromkeys(further, ())}
-    for one in features:
-        if not is_on(one.name) and _of(command, one.commands) is not None:
-            raise CommandError(f"The feature {one.name} is off. Add it to `features` in heatlite.toml.")
-    every = with_features(one for one in features if is_on(one.name))
-    return _of(command, every) or every
+    active = [one for one in features if is_on(one.name)]
+    if found is None:
+        for one in features:
+            if one not in active and _of(command, one.commands) is not None:
+                raise CommandError(f"The feature {one.name} is off. Add it to `features` in heatlite.toml.")
+        every = with_features(active)
+        found = _of(command, every)
+        if found is None:
+            return every
+    further = [module for one in active for module in one.extends.get(command, ())]
+    return {**found, "": dict.fromkeys(further, ())}
 
 
 def _has_further_flag(command: str, words: Sequence[str], found: Sections) -> bool:

@@ -26,7 +26,7 @@ class GuardsFeature(Feature):
     body = GuardKeys
     modules = ("heatlite.features.guards.guards",)
     commands = {"Stacks": {"heatlite.features.guards.commands.guards": ("end-bake",)}}
-    extends = dict.fromkeys(("up", "plan"), ("heatlite.features.guards.commands.guards",))
+    extends = dict.fromkeys(("up", "plan", "undo"), ("heatlite.features.guards.commands.guards",))
 
     def planned(self, client: "Client", stack: "Stack | None", facts: "Object") -> "PlanFacts":
         from heatlite.features.guards.commands.guards import planned

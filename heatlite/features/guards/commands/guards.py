@@ -1,4 +1,4 @@
-"""Guards on the command line: options of `up` and `plan`, and the end of a bake."""
+"""Guards on the command line: options of `up`, `plan` and `undo`, and the end of a bake."""
 
 import argparse
 import re
@@ -85,7 +85,7 @@ ALERT = argument(
 )
 UNKNOWN = argument("--unknown", choices=("wait", "pass"), help="if no source of alerts is heard (default: wait)")
 
-for _command in ("up", "plan"):
+for _command in ("up", "plan", "undo"):
     commands.body(_command, BAKE, _guard)
     commands.body(_command, ALERT, _of_bake)
     commands.body(_command, UNKNOWN, _of_bake)

@@ -31,12 +31,14 @@ def undo(arguments: argparse.Namespace, host: Host) -> int:
     """Show the plan of an undo, ask, and begin it."""
     need_consent(arguments, "`undo` changes a stack")
     asked: JsonMap = {} if arguments.to is None else {"to": arguments.to}
+    for keys in arguments.keys:
+        asked |= keys(arguments)
     with connect(arguments, host) as session:
         client, stack = session.client, session.client.find(arguments.stack)
         may_leave(arguments, session)
         if not arguments.yes:
             plan = client.plan(stack, "undo", asked)
-            asked = {"to": plan.get("to"), "plan_digest": text(plan.get("digest"))}
+            asked |= {"to": plan.get("to"), "plan_digest": text(plan.get("digest"))}
             print(f"Back to revision {text(plan.get('to'))}:")
             resources = objects(plan, "resources")
             plans.draw(resources)

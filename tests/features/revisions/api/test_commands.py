@@ -88,3 +88,22 @@ def test_an_undo_waits_for_its_approval(own_heat: Heat, capsys: pytest.CaptureFi
     assert "It begins once it is approved." in said.out
     assert heat.get("/approvals")["approvals"][0]["state"] == "PENDING"
     assert heat.get(f"{path}/template") == template(a=value("one"), c=value("c"))
+
+
+def test_an_undo_with_a_guard(
+    heat: Heat, here: Here, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F1: the plan shows the guard, and the undo has it."""
+    path = heat.create(template(a=value("one")))
+    put(heat, path, {"template": template(a=value("two"))})
+    monkeypatch.setattr("sys.stdin", Typed("n\n"))
+    assert here("undo s --bake 10m --alert labels.severity=critical") == 1
+    said = capsys.readouterr().out
+    assert "\nguard  10m, alerts: labels.severity=critical\nnot taken back, made again: a\n" in said
+    monkeypatch.setattr("sys.stdin", Typed("y\n"))
+    assert here("undo s --bake 0 --unknown pass") == 0
+    action = heat.get(f"/actions/{revisions(heat, path)[-1]['action_id']}")["action"]
+    undone = action["inputs"]["undo"]
+    assert (undone["to"], undone["guard"]) == (1, {"bake": 0, "unknown": "pass"})
+    assert action["outputs"]["guard"] == {"result": "unknown"}
+    assert here("undo s --alert labels.severity=critical -y") == 2
