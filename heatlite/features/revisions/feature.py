@@ -52,10 +52,10 @@ class RevisionsFeature(Feature):
             components.of(Keeping).end(action, after)
 
     def why(self, components: "Components", tree: "Tree", told: "Sequence[Told]") -> "Sequence[Told]":
-        from heatlite.features.revisions.store.store import RevisionStore
+        from heatlite.features.revisions.keeping import Keeping
         from heatlite.features.revisions.why import with_undo
 
-        return with_undo(components.store.of(RevisionStore), tree, told)
+        return with_undo(components.of(Keeping), tree, told)
 
     def noted(self, client: "Client", stack: "Stack") -> "Mapping[str, Object]":
         from heatlite.features.revisions.commands.history import numbers

@@ -5,12 +5,15 @@ from collections.abc import Iterator, Sequence
 from heatlite.api.components import Components
 from heatlite.core.ids import new_id
 from heatlite.core.json import as_map
-from heatlite.core.status import ActionStatus, Status, Verb
+from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Status, Verb
 from heatlite.engine.admission.claims import NewDefinition
+from heatlite.engine.execution.final_state import rollback_target
+from heatlite.engine.state.definitions import EMPTY_TEMPLATE
 from heatlite.feature import is_active
 from heatlite.features.revisions.store.records import RevisionRecord, RevisionSummary
 from heatlite.features.revisions.store.store import RevisionStore
 from heatlite.store.records import ActionRecord, StackRecord
+from heatlite.store.stacks.templates import Templates
 
 LEAST_KEPT = 2
 """Revisions of a stack that are kept in any case."""
@@ -30,16 +33,38 @@ class Keeping:
         self._revisions = core.store.of(RevisionStore)
         self._has_policies = is_active(core.settings, "change_policy")
 
+    def of_stack(self, stack: StackRecord) -> list[RevisionSummary]:
+        """Return the revisions of a root stack, newest first.
+
+        Those that are not stored are whole records: `keep` stores them. They are definitions from before the stack had
+        revisions, or from a time with the feature off.
+        """
+        stored = self._revisions.of_stack(stack.id)
+        return [*self._unstored(stack, stored), *stored]
+
+    def _unstored(self, stack: StackRecord, stored: Sequence[RevisionSummary]) -> Sequence[RevisionRecord]:
+        known = [whole for one in _last(stored) if (whole := self._revisions.get(one.id)) is not None]
+        # A rollback restores no options.
+        has_options = len(known) > 1 or any(_options(one) == _options(stack) for one in known)
+        if has_options and any(_defines(one, stack) for one in known):
+            return ()
+        number, target = stored[0].number + 1 if stored else 1, rollback_target(stack)
+        found: list[RevisionRecord] = []
+        if target is not stack and not _is_nothing(target) and not any(_defines(one, target) for one in known):
+            found = [_revision(target, number, stack.created_at, ActionStatus.SUCCEEDED)]
+        given_at = stack.updated_at or stack.created_at
+        return [_revision(stack, number + len(found), given_at, _result(stack)), *found]
+
     def keep(self, given: NewDefinition) -> None:
         """Make the revision of an operation, and remove those that are too many.
 
-        The definition that a stack had before it had revisions becomes revision 1.
+        Definitions of the stack that no revision has become revisions first.
         """
         stack, action = given.stack, given.action
-        earlier: Sequence[RevisionSummary] = () if given.before is None else self._revisions.of_stack(stack.id)
-        new = []
-        if given.before is not None and not earlier:
-            earlier = new = [found(given.before)]
+        earlier = [] if given.before is None else self.of_stack(given.before)
+        new = [one for one in reversed(earlier) if isinstance(one, RevisionRecord)]
+        for one in earlier[len(new) : len(new) + 1]:
+            self._end_missed(stack, one)
         new.append(
             RevisionRecord(
                 id=new_id(),
@@ -62,6 +87,14 @@ class Keeping:
         if len(earlier) >= LEAST_KEPT:
             self._revisions.delete([one.id for one in _beyond(earlier, self._most(stack) - 1)])
 
+    def _end_missed(self, stack: StackRecord, one: RevisionSummary) -> None:
+        """Note the end of an action that has ended while the feature was off."""
+        if one.result is None and one.action_id is not None:
+            action = self._store.actions.get(one.action_id)
+            result = ActionStatus.FAILED if action is None else action.status
+            if result in ENDED_ACTIONS:
+                self._revisions.end(stack.id, one.action_id, result)
+
     def _most(self, stack: StackRecord) -> int:
         """Return the number of revisions to keep of a stack."""
         if not self._has_policies:
@@ -80,24 +113,22 @@ class Keeping:
         if not action.inputs.retry:
             self._revisions.end(action.stack_id, action.id, after)
         elif after is ActionStatus.SUCCEEDED:
-            for one in self._revisions.of_stack(action.stack_id)[:1]:
+            stack = self._store.stacks.get(action.stack_id)
+            for one in self.of_stack(stack)[:1] if stack is not None else ():
                 self._revisions.reach(one.id)
 
 
-def found(stack: StackRecord) -> RevisionRecord:
-    """Return the first revision of a stack that had none."""
-    verb, status = stack.state_without_lock
-    is_made = status is Status.COMPLETE or verb not in MAKES
-    is_reached = is_made and stack.previous_template_id is None
+def _revision(stack: StackRecord, number: int, at: float, result: ActionStatus | None) -> RevisionRecord:
+    """Return the definition of a stack as a revision without an action."""
     return RevisionRecord(
         id=new_id(),
-        number=1,
+        number=number,
         requested_by=stack.username,
-        created_at=stack.updated_at or stack.created_at,
+        created_at=at,
         action_id=None,
         plan_digest=None,
         undo_of=None,
-        result=ActionStatus.SUCCEEDED if is_reached else ActionStatus.FAILED,
+        result=result,
         tags=stack.tags,
         timeout_mins=stack.timeout_mins,
         disable_rollback=stack.disable_rollback,
@@ -105,6 +136,34 @@ def found(stack: StackRecord) -> RevisionRecord:
         template_id=stack.template_id,
         environment=stack.environment,
     )
+
+
+def _result(stack: StackRecord) -> ActionStatus | None:
+    """Return the end of the operation that gave a stack its definition; None: it runs."""
+    verb, status = stack.state_without_lock
+    if (status is Status.COMPLETE or verb not in MAKES) and stack.previous_template_id is None:
+        return ActionStatus.SUCCEEDED
+    return None if status is Status.IN_PROGRESS else ActionStatus.FAILED
+
+
+def _last(stored: Sequence[RevisionSummary]) -> Sequence[RevisionSummary]:
+    """Return the newest revision, and the last that was reached."""
+    reached = next((number for number, one in enumerate(stored) if one.is_reached), 0)
+    return [one for number, one in enumerate(stored) if number in (0, reached)]
+
+
+def _defines(revision: RevisionRecord, stack: StackRecord) -> bool:
+    """Return True if a stack has the template and the environment of a revision."""
+    return (revision.template_id, revision.environment) == (stack.template_id, stack.environment)
+
+
+def _options(one: RevisionRecord | StackRecord) -> tuple[object, ...]:
+    return one.tags, one.timeout_mins, one.disable_rollback
+
+
+def _is_nothing(stack: StackRecord) -> bool:
+    """Return True for what the rollback of a create restores."""
+    return stack.template_id == Templates.address(EMPTY_TEMPLATE, {})
 
 
 def _undone(action: ActionRecord) -> int | None:

@@ -13,6 +13,7 @@ from heatlite.core.json import JsonMap
 from heatlite.core.wire.base import Body
 from heatlite.engine.state.requests import Request, ShownPlan
 from heatlite.features.revisions.errors import NothingToUndo, RevisionNotFound
+from heatlite.features.revisions.keeping import Keeping
 from heatlite.features.revisions.store.records import RevisionRecord, RevisionSummary
 from heatlite.features.revisions.store.store import RevisionStore
 from heatlite.store.records import StackRecord
@@ -36,6 +37,7 @@ class Revisions:
         self._stacks = core.stacks
         self._store = core.store
         self._revisions = core.store.of(RevisionStore)
+        self._keeping = core.of(Keeping)
 
     def of_stack(self, stack: StackRecord) -> list[RevisionSummary]:
         """Return the revisions of a root stack, newest first.
@@ -45,7 +47,7 @@ class Revisions:
         if stack.root_id is not None:
             root = self._store.stacks.name_of(stack.root_id)
             raise HTTPBadRequest(f"Stack {stack.name} is nested, so it has no revisions. Name its root, {root}.")
-        return self._revisions.of_stack(stack.id)
+        return self._keeping.of_stack(stack)
 
     def get(self, stack: StackRecord, number: int) -> RevisionRecord:
         """Return a revision of a root stack. Raises RevisionNotFound, HTTPBadRequest."""
@@ -84,10 +86,11 @@ class Revisions:
     def _whole(self, stack: StackRecord, number: int, found: Sequence[RevisionSummary]) -> RevisionRecord:
         """Return one of the revisions found with its content."""
         for one in found:
-            whole = self._revisions.get(one.id) if one.number == number else None
-            if whole is not None:
-                return whole
-        there_are = f"There are: {', '.join(str(one.number) for one in reversed(found))}." if found else "It has none."
+            if one.number == number:
+                whole = one if isinstance(one, RevisionRecord) else self._revisions.get(one.id)
+                if whole is not None:
+                    return whole
+        there_are = f"There are: {', '.join(str(one.number) for one in reversed(found))}."
         raise RevisionNotFound(stack_name=stack.name, number=number, there_are=there_are)
 
     def _request(self, revision: RevisionRecord, asked: UndoRequest) -> Request:

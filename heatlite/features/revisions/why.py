@@ -8,13 +8,13 @@ from heatlite.core.wire.why import Fact
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.why.tree import Told, Tree
 from heatlite.engine.why.ways import Ways
-from heatlite.features.revisions.store.store import RevisionStore
+from heatlite.features.revisions.keeping import Keeping
 
 CODES = frozenset({"failed", "no_rollback"})
 """Facts that an undo is a way out of."""
 
 
-def with_undo(store: RevisionStore, tree: Tree, told: Sequence[Told]) -> list[Told]:
+def with_undo(revisions: Keeping, tree: Tree, told: Sequence[Told]) -> list[Told]:
     """Return facts with the undo among their ways out.
 
     They are as before if there is no definition to go back to.
@@ -22,7 +22,7 @@ def with_undo(store: RevisionStore, tree: Tree, told: Sequence[Told]) -> list[To
     root = tree.root
     if not any(one.fact.code in CODES for one in told):
         return [*told]
-    if not any(one.is_reached for one in store.of_stack(root.id)[1:]):
+    if not any(one.is_reached for one in revisions.of_stack(root)[1:]):
         return [*told]
     ways, text = Ways(tree), "goes back to the last definition that was complete"
     ways.operation(Operation.UPDATE, root, text, f"heatlite undo {root.name}")

@@ -1,4 +1,4 @@
-"""Guards on the command line: options of `up`, `plan` and `undo`, and the end of a bake."""
+"""Guards on the command line: options of commands, and the end of a bake."""
 
 import argparse
 import re

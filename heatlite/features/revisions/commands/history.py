@@ -91,10 +91,7 @@ def _differences(arguments: argparse.Namespace, client: Client, stack: Stack) ->
 
 
 def _newest(client: Client, stack: Stack) -> str:
-    found = objects(client.request("GET", f"{stack.path}/revisions"), "revisions")
-    if not found:
-        raise Misuse(f"{stack.name} has no revisions.")
-    return text(found[0].get("number"))
+    return text(objects(client.request("GET", f"{stack.path}/revisions"), "revisions")[0].get("number"))
 
 
 _DIFF = argument(

@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.json import JsonMap
 from heatlite.core.status import ActionStatus
 from heatlite.engine.state.requests import Adopted
+from heatlite.feature import installed
 from heatlite.features.change_policy.store.records import ChangePolicyRecord
 from heatlite.features.change_policy.store.store import ChangePolicyStore
 from heatlite.features.ownership.bodies import MovedResource, MoveRequest
@@ -174,11 +176,83 @@ def test_first_operation_after_an_upgrade(engine: Engine, kept: Kept) -> None:
 
 
 def test_upgrade_of_a_failed_update(engine: Engine, kept: Kept) -> None:
+    """The target of a rollback becomes a revision, too."""
     stack = engine.put(engine.create(made(a=value("old"))), failing("new"))
     with engine.store.transaction():
         kept.store.stacks_removed([stack.id])
-    engine.put(stack, made(a=value("good")))
-    assert kept.results(stack) == [FAILED, ENDED]
+    assert [(one.number, one.result) for one in kept.operations.of_stack(stack)] == [(2, FAILED), (1, ENDED)]
+    stack = kept.undo(stack)
+    assert (stack.status, engine.value(stack, "a")) == ("COMPLETE", "old")
+    assert kept.results(stack) == [ENDED, FAILED, ENDED]
+    assert kept.of(stack)[-1].undo_of == 1
+
+
+def test_upgrade_of_a_rolled_back_create(engine: Engine, kept: Kept) -> None:
+    """The empty template of its rollback is none of its definitions."""
+    stack = engine.create(failing("x"), disable_rollback=False)
+    with engine.store.transaction():
+        kept.store.stacks_removed([stack.id])
+    assert [one.number for one in kept.operations.of_stack(stack)] == [1]
+    assert kept.results(engine.put(stack, made(a=value("y")))) == [FAILED, ENDED]
+
+
+def switch(engine: Engine, *, on: bool) -> None:
+    """Restart the engine with or without the feature."""
+    names = tuple(one.name for one in installed() if on or one.name != "revisions")
+    engine.end()
+    engine.settings = replace(engine.settings, features=names)
+    engine.open()
+
+
+MEANWHILE = {
+    "an update": ([made(a=value("c"))], [ENDED, ENDED, ENDED], "b", "c"),
+    "two": ([made(a=value("c")), made(a=value("d"))], [ENDED, ENDED, ENDED], "b", "d"),
+    "one that fails": ([failing("c")], [ENDED, ENDED, FAILED], "b", "b"),
+    "one after it": ([made(a=value("c")), failing("d")], [ENDED, ENDED, ENDED, FAILED], "c", "c"),
+    "nothing": ([], [ENDED, ENDED], "a", "b"),
+}
+"""Definitions of a time with the feature off; ends of the revisions then.
+
+Then the values to which an undo leads, at once and after another update.
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", MEANWHILE)
+@pytest.mark.parametrize("begins", ["undo", "update"])
+def test_a_time_with_the_feature_off(engine: Engine, kept: Kept, case: str, begins: str) -> None:
+    """Definitions of that time are revisions, so an undo leads to the one before."""
+    given, results, at_once, after = MEANWHILE[case]
+    stack = engine.put(engine.create(made(a=value("a"))), made(a=value("b")))
+    switch(engine, on=False)
+    for one in given:
+        stack = engine.put(stack, one)
+    switch(engine, on=True)
+    shown = [one.result for one in kept.operations.of_stack(engine.get(stack))]
+    assert shown == results[::-1]
+    if begins == "update":
+        stack = engine.put(stack, made(a=value("z")))
+        assert kept.results(stack) == [*results, ENDED]
+    stack = kept.undo(stack)
+    assert engine.value(stack, "a") == (after if begins == "update" else at_once)
+    assert kept.numbers(stack) == [*range(1, len(kept.numbers(stack)) + 1)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rolls_back", [False, True])
+def test_an_update_that_ended_with_the_feature_off(engine: Engine, kept: Kept, rolls_back: bool) -> None:
+    """Its end is noted by the next update.
+
+    A definition that a rollback has brought back makes no revision.
+    """
+    stack = engine.create(made(a=value("a")))
+    wanted = failing("b") if rolls_back else made(a=value("b"))
+    stack = engine.put(stack, wanted, disable_rollback=not rolls_back)
+    with engine.store.transaction():
+        engine.store.database.send("UPDATE revision SET result = NULL WHERE number = 2")
+    engine.put(stack, made(a=value("c")))
+    assert kept.results(stack) == [ENDED, FAILED if rolls_back else ENDED, ENDED]
+    assert engine.value(kept.undo(stack), "a") == ("a" if rolls_back else "b")
 
 
 def test_rows_go_with_their_stack(engine: Engine, kept: Kept) -> None:
