@@ -129,6 +129,11 @@ class ActionInputs(Struct, frozen=True, omit_defaults=True):
     """Of the clean-up of a nested stack: the id of the update that has left the old objects."""
 
     @property
+    def leaves_old(self) -> bool:
+        """True if an update leaves old objects for a later clean-up."""
+        return self.keeps_old or self.guard is not None
+
+    @property
     def bake(self) -> int:
         """The seconds that an update with a guard waits before its clean-up."""
         seconds = (self.guard or {}).get("bake")

@@ -429,10 +429,24 @@ class Admission:
         guarding = self.guarding()
         return None if guarding is None else guarding.asked(context, stack, further)
 
+    def guard_again(self, context: Context, stack: StackRecord, last: ActionRecord | None) -> AnyMap | None:
+        """Return the guard of a retry; None: it has none.
+
+        It has that of an update that has failed before its bake was over. Raises as `guard`.
+        """
+        if last is None or last.verb is not Verb.UPDATE or last.inputs.heal is not None:
+            return None
+        if last.data.guard is not None and last.data.guard.ended is not None:
+            return None
+        return self.guard(context, stack, {"guard": last.inputs.guard})
+
     def guarded(self, action: ActionRecord) -> None:
-        """Begin the guard of an update. Call in the transaction that queues it."""
+        """Begin the guard of an update, if it has one.
+
+        Call in the transaction that queues it.
+        """
         guarding = self.guarding()
-        if guarding is not None:
+        if guarding is not None and action.inputs.guard is not None:
             guarding.begin(action)
 
     def running_work(self, action: ActionRecord) -> list[tuple[str, Needs]]:

@@ -320,16 +320,15 @@ class Execution:
         """Delete the old objects, or leave them for later. Yields as `Walker.walk`."""
         keep = [row.id for row in self._transitions.rows.chosen.values()]
         surplus = planner.plan_cleanup(self._removable(plan, self._transitions.rows.chosen), keep)
-        inputs = self.action.inputs
-        if self._stopping.stop is None and not is_rollback and (inputs.keeps_old or inputs.guard is not None):
+        if self._stopping.stop is None and not is_rollback and self.action.inputs.leaves_old:
             self._aftermath.keep(surplus)
-            if inputs.guard is not None:
+            if self.action.inputs.guard is not None:
                 yield from self._aftermath.finish(self._stack)
             return
         if self._stopping.stop is None:
             self._stopping.finish_making()
         if self._stopping.is_made:
-            yield from self.walker.walk(surplus, self._transitions.operations.begin_delete)
+            yield from self._aftermath.delete(surplus, self._transitions.converging.unclean)
 
     def _drain(self) -> Iterator[float | None]:
         """Wait for members that leave, and end the action: with its end they do."""
@@ -388,6 +387,7 @@ class Execution:
             if undoes_create:
                 # In the transaction of the reference, so that retention keeps it.
                 self._parts.store.templates.put(EMPTY_TEMPLATE, {})
+            self._aftermath.close()
             self._parts.store.moves.start_rollback(self.action.id, deadline)
 
         self._commit(stack, also=turn_back)

@@ -7,7 +7,7 @@ An update with a guard keeps its old objects for a while, so that it can be take
 objects until their root has baked; then each has an action that deletes them.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -158,31 +158,47 @@ class Aftermath:
 
     def _end(self, guard: Bake) -> None:
         """Write how the bake has ended. From now on nothing takes the update back."""
-        action_id, guarding, ended = self._commits.action.id, self._guarding(), self._verdict(guard)
+        ended = self._verdict(guard)
 
         def also() -> None:
-            if guarding is not None and self._commits.control is not Control.CANCEL_ROLLBACK:
-                guarding.close(action_id)
-            self._store.moves.clear_control(action_id, Control.END_BAKE)
+            if self._commits.control is not Control.CANCEL_ROLLBACK:
+                self.close()
+            self._store.moves.clear_control(self._commits.action.id, Control.END_BAKE)
 
         self._stopping.finish_making()
         self._commits.data = replace(self._commits.stopped_data(), guard=replace(guard, ended=ended))
         self._commits.commit(also=also)
 
+    def close(self) -> None:
+        """Note that nothing takes the update back any more. Call in a transaction."""
+        action, guarding = self._commits.action, self._guarding()
+        if action.inputs.guard is not None and guarding is not None:
+            guarding.close(action.id)
+
     def _delete_old(self, stack: StackRecord, left: ActionData) -> Iterator[float | None]:
         """Delete the old objects of an update: in nested stacks, then its own."""
-        rows, operations = self._transitions.rows, self._transitions.operations
+        rows = self._transitions.rows
         every = [*rows.unit_of_work.rows.values()]
         rows.definition = self._definitions.of(stack)
         rows.chosen.update({row.name: row for row in every if row.id not in left.old})
         self._transitions.breakpoints.start(stack.verb, rows.definition.environment)
+        keep = {row.id for row in every}.difference(left.old)
+        yield from self.delete(plan_cleanup(every, keep), left.unclean)
+
+    def delete(self, surplus: Plan, unclean: Mapping[str, str]) -> Iterator[float | None]:
+        """Delete what nested stacks have left, then the surplus. Yields as `Walker.walk`.
+
+        `unclean`: the actions that have left it, by the ids of rows.
+        """
+        operations = self._transitions.operations
 
         def clean(step: Step) -> StepExecution:
-            return operations.begin_cleaning(step, left.unclean[step.key])
+            return operations.begin_cleaning(step, unclean[step.key])
 
-        yield from self._walker.walk(plan_cleaning(every, left.unclean), clean)
-        keep = {row.id for row in every}.difference(left.old)
-        yield from self._walker.walk(plan_cleanup(every, keep), operations.begin_delete)
+        if unclean:
+            every = self._transitions.rows.unit_of_work.rows.values()
+            yield from self._walker.walk(plan_cleaning(every, unclean), clean)
+        yield from self._walker.walk(surplus, operations.begin_delete)
 
     # -- the end -----------------------------------------------------------------------------------
 
@@ -197,11 +213,12 @@ class Aftermath:
 
         Returns the stack that the action leaves.
         """
-        told, guard = self.told(stack), self._commits.data.guard
-        if stack.verb is Verb.ROLLBACK:
-            self._commits.guarded = None if told is stack else BakeEnd.FIRED
-        elif guard is not None:
-            self._commits.guarded = guard.ended
+        guard = self._commits.data.guard
+        if stack.verb is not Verb.ROLLBACK:
+            self._commits.guarded = None if guard is None else guard.ended
+            return stack
+        told = self.told(stack)
+        self._commits.guarded = None if told is stack else BakeEnd.FIRED
         return told
 
 

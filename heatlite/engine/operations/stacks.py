@@ -254,11 +254,7 @@ class Stacks:
             plan.check_objects(after, request.plan_digest)
             claims.look(lambda: plan.preview(after, False), lambda found: preview_views.shown_plan(found, plan.chosen))
             inputs = ActionInputs(
-                converge=observes,
-                selection=plan.selection,
-                parameters=given,
-                request=request.action,
-                guard=guard,
+                converge=observes, selection=plan.selection, parameters=given, request=request.action, guard=guard
             )
             action = self._admission.new_action(context, after, Verb.UPDATE, inputs)
             after = _restricted(after, action, plan.chosen)
@@ -271,8 +267,7 @@ class Stacks:
                 self._store.events.append_many([_adoption(context, after, earlier.cloud, prechecked.cloud, now)])
             self._admission.enqueue_action(context, action)
             prepared.supply(action, after)
-            if guard is not None:
-                self._admission.guarded(action)
+            self._admission.guarded(action)
             self._admission.define(stack, after, action, request.plan_digest)
             claims.take(action, after)
         self._definitions.keep(after, prepared.definition)
@@ -293,7 +288,6 @@ class Stacks:
         self._definitions.keep(stack, definition)
         mask, shown = self._reader.mask(stack), definition.parameters.as_text
         return shown_parameters({one: mask.text(shown(one)) if one in new else None for one in names})
-
 
     def preview_update(
         self,
@@ -432,11 +426,17 @@ class Stacks:
             stack = self._admission.set_in_progress(stack, verb)
             resources = self._reader.resources_of(stack)
             last = self._store.actions.last(stack.id, verb)
-            before = ActionInputs() if last is None else last.inputs
+            before, data = ActionInputs(), ActionData()
+            if last is not None:
+                before, data = last.inputs, ActionData(unclean=last.data.unclean)
             resources.retries, resources.selection = True, before.restricted
             check_protected(self._definitions.of(stack), resources)
-            inputs = ActionInputs(retry=True, heal=before.heal, selection=before.selection)
-            claims.take(self._admission.enqueue(context, stack, verb, inputs), stack)
+            guard = self._admission.guard_again(context, stack, last)
+            inputs = ActionInputs(retry=True, heal=before.heal, selection=before.selection, guard=guard)
+            action = replace(self._admission.new_action(context, stack, verb, inputs), data=data)
+            self._admission.enqueue_action(context, action)
+            self._admission.guarded(action)
+            claims.take(action, stack)
 
     def check(self, context: Context, stack: StackRecord, timing: Timing = AT_ONCE) -> None:
         """Enqueue a check of every resource; see `ScheduledActions.start`."""

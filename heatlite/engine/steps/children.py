@@ -152,13 +152,12 @@ class Children:
         if selection is not None:
             within = selection.below(operation.row.name, compares=not self._only_leads(operation))
             return ActionInputs(heal=within if operation.verb is Verb.UPDATE else None)
-        leaves_old = own.keeps_old or own.guard is not None and self._resources.stack.verb is not Verb.ROLLBACK
         return ActionInputs(
             converge=own.converge,
             level=own.level,
             snapshot=own.snapshot,
             selection=self._chosen_below(operation),
-            keeps_old=leaves_old and operation.verb is Verb.UPDATE,
+            keeps_old=own.leaves_old and operation.verb is Verb.UPDATE,
         )
 
     def _chosen_below(self, operation: NestedOperation) -> Selection | None:

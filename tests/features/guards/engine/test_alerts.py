@@ -10,10 +10,11 @@ from heatlite.core.actions.payloads import BakeEnd
 from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.features.guards.errors import GuardFiring
 from heatlite.features.guards.guards import Guards
+from heatlite.features.guards.store.store import GuardStore
 from heatlite.features.healing.parts import Healing
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import MEMBER, Engine, template, thing
-from tests.features.guards.engine.test_bakes import AFTER, BAKE, BEFORE, bakes, final, last, objects
+from tests.features.guards.engine.test_bakes import AFTER, BAKE, BEFORE, bakes, file, final, last, objects
 
 pytestmark = pytest.mark.database
 CRITICAL = {"labels.severity": ["critical"], "labels.service": ["shop"]}
@@ -41,6 +42,12 @@ def send(engine: Engine, *alerts: dict[str, Any], source: str = "alertmanager") 
 def fired(engine: Engine, stack: StackRecord) -> Any:
     action = last(engine, stack)
     return engine.components.of(Guards).shown([action.id])[action.id]["fired"]
+
+
+def phase(engine: Engine, stack: StackRecord) -> Any:
+    """The phase of the guard that the stack shows; None: it shows none."""
+    shown: Any = engine.store.of(GuardStore).stack_facts([stack.id], [stack.id]).get(stack.id, {})
+    return shown.get("guard", {}).get("phase")
 
 
 def rollbacks(engine: Engine, stack: StackRecord) -> int:
@@ -182,6 +189,65 @@ def test_fired_once(engine: Engine) -> None:
         assert fired(engine, stack)["key"] == "k"
         assert final(engine.settle(stack)) == "ROLLBACK_COMPLETE"
     assert rollbacks(engine, stack) == 1
+
+
+def slow_to_go(value: str) -> object:
+    """Another value needs another object, whose deletion takes a while."""
+    return thing(value, update_replace=True, action_wait_secs={"delete": 300})
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_alert_in_a_rollback(engine: Engine, fails: bool) -> None:
+    """C7: one that something else has begun goes on, and is not the guard's."""
+    stack = engine.create(template(a=slow_to_go("1")))
+    before = objects(engine, stack)
+    after = {"a": slow_to_go("2"), **({"bad": thing("x", fail=True)} if fails else {})}
+    with engine.clock.held():
+        engine.put(stack, template(**after), wait=False, disable_rollback=False, further=guard(alerts=[CRITICAL]))
+        if not fails:
+            bakes(engine, stack)
+            engine.stacks.cancel(engine.who, engine.get(stack), rollback=True)
+        engine.wait_for(lambda: engine.get(stack).verb is Verb.ROLLBACK)
+        with engine.heard():
+            send(engine, alert(**SHOP))
+        assert phase(engine, stack) == "rollback"
+    assert final(engine.settle(stack)) == "ROLLBACK_COMPLETE"
+    assert objects(engine, stack) == before
+    assert fired(engine, stack) is None and last(engine, stack).outputs.guard is None
+    assert rollbacks(engine, stack) == 1
+
+
+def test_alert_in_the_clean_up(engine: Engine) -> None:
+    """C6: the bake is over, so that nothing more is made."""
+    stack = engine.create(template(a=slow_to_go("1"), b=file("1")))
+    with engine.clock.held():
+        after = template(a=slow_to_go("2"), b=file("2"))
+        engine.put(stack, after, wait=False, further=guard(alerts=[CRITICAL], unknown="pass"))
+        bakes(engine, stack)
+        made = [one.id for one in engine.rows(stack)]
+        engine.clock.pass_(BAKE)
+        engine.wait_for(lambda: any(one.verb is Verb.DELETE for one in engine.rows(stack)))
+        with engine.heard():
+            send(engine, alert(**SHOP))
+        assert fired(engine, stack) is None and phase(engine, stack) is None
+    assert final(engine.settle(stack)) == "UPDATE_COMPLETE"
+    assert {one.id for one in engine.rows(stack)} < {*made}
+    assert rollbacks(engine, stack) == 0
+
+
+def test_a_retry_has_the_guard_of_its_update(engine: Engine) -> None:
+    """Nobody gets round a guard by a cancel and a retry."""
+    stack = engine.create(BEFORE)
+    before = objects(engine, stack)
+    with baking(engine, stack, alerts=[CRITICAL]):
+        engine.stacks.cancel(engine.who, engine.get(stack), rollback=False)
+        assert final(engine.settle(stack)) == "UPDATE_FAILED"
+        assert phase(engine, stack) is None
+        engine.stacks.retry(engine.who, engine.get(stack))
+        bakes(engine, stack)
+        send(engine, alert(**SHOP))
+        assert final(engine.settle(stack)) == "ROLLBACK_COMPLETE"
+    assert objects(engine, stack) == before
 
 
 def test_named_sources(engine: Engine) -> None:

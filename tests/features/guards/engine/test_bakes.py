@@ -1,5 +1,9 @@
 """Bakes: an update waits before its clean-up, and can be taken back until then."""
 
+import json
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from heatlite.core.actions.payloads import BakeEnd
@@ -73,9 +77,7 @@ def test_old_objects_stay_until_the_bake_is_over(engine: Engine) -> None:
         engine.clock.pass_(1)
         assert final(engine.settle(stack)) == "UPDATE_COMPLETE"
     after = objects(engine, stack)
-    assert {name: len(ids) for name, ids in after.items()} == dict.fromkeys(
-        ["/a", "/b", "/g", "/new", "g/0", "g/1"], 1
-    )
+    assert {name: len(ids) for name, ids in after.items()} == dict.fromkeys(["/a", "/b", "/g", "/new", "g/0", "g/1"], 1)
     assert after["/a"] != before["/a"] and after["g/0"] != before["g/0"] and after["/b"] == before["/b"]
     outputs = last(engine, stack).outputs
     assert outputs.guard is not None and outputs.guard.result is BakeEnd.UNKNOWN
@@ -92,6 +94,67 @@ def test_a_rollback_in_the_bake_keeps_the_old_objects(engine: Engine, disable_ro
     assert final(engine.settle(stack)) == "ROLLBACK_COMPLETE"
     assert objects(engine, stack) == before
     assert last(engine, stack).outputs.guard is None
+
+
+def deep(value: str) -> dict[str, Any]:
+    """A tree of four levels, as the template and the files of a request."""
+    low = template(g=group(value), l=file(value), u=thing("same"))
+    middle = template(low=resource("low.yaml"), m=file(value))
+    files = {"low.yaml": json.dumps(low), "middle.yaml": json.dumps(middle)}
+    return {"template": template(top=resource("middle.yaml"), r=file(value)), "files": files}
+
+
+def rolling(value: str) -> dict[str, Any]:
+    """A group whose members are changed one after the other."""
+    one: Any = resource("OS::Heat::ResourceGroup", count=3, resource_def=file(value))
+    policy = {"rolling_update": {"max_batch_size": 1, "pause_time": 0}}
+    return {"template": template(g={**one, "update_policy": policy})}
+
+
+def replaced(value: str) -> dict[str, Any]:
+    """A nested stack that comes, one that goes, and one that changes."""
+    files = {f"{one}.yaml": json.dumps(template(h=group(one))) for one in ("1", "2")}
+    return {"template": template(**{f"n{value}": resource(f"{value}.yaml"), "g": group(value)}), "files": files}
+
+
+@pytest.mark.parametrize("tree", [deep, rolling, replaced])
+@pytest.mark.parametrize("back", [False, True])
+def test_a_tree_bakes_with_its_root(engine: Engine, tree: Callable[[str], dict[str, Any]], back: bool) -> None:
+    """Acceptance 7: at each depth old objects stay, are taken back, or go in the end."""
+    first, second = tree("1"), tree("2")
+    stack = engine.create(first.pop("template"), **first)
+    before = objects(engine, stack)
+    with engine.clock.held():
+        engine.put(stack, wait=False, further=GUARD, **second)
+        bakes(engine, stack)
+        both = {name: {*ids} for name, ids in objects(engine, stack).items()}
+        assert all({*ids} <= both[name] for name, ids in before.items())
+        if back:
+            engine.stacks.cancel(engine.who, engine.get(stack), rollback=True)
+        else:
+            engine.clock.pass_(BAKE)
+        engine.settle(stack)
+    assert final(engine.get(stack)) == ("ROLLBACK_COMPLETE" if back else "UPDATE_COMPLETE")
+    after = objects(engine, stack)
+    if back:
+        assert after == before
+    else:
+        assert {len(ids) for ids in after.values()} == {1}
+        assert any(after[name] != ids for name, ids in before.items() if name in after)
+
+
+def test_a_retry_deletes_what_nested_stacks_have_left(engine: Engine) -> None:
+    stack = engine.create(BEFORE)
+    with engine.clock.held():
+        engine.put(stack, AFTER, wait=False, further=GUARD)
+        bakes(engine, stack)
+        engine.stacks.cancel(engine.who, engine.get(stack), rollback=False)
+        engine.settle(stack)
+        engine.stacks.retry(engine.who, engine.get(stack))
+        bakes(engine, stack)
+        engine.clock.pass_(BAKE)
+        assert final(engine.settle(stack)) == "UPDATE_COMPLETE"
+    assert {len(ids) for ids in objects(engine, stack).values()} == {1}
 
 
 def test_end_by_hand(engine: Engine) -> None:
