@@ -331,6 +331,29 @@ def test_the_template_of_the_members_may_move(engine: Engine, kind: str) -> None
     assert engine.ids(nested(engine, stack)) == before
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["scaling", "rolling"])
+def test_members_of_a_failed_update_keep_their_template(engine: Engine, kind: str) -> None:
+    """A merged definition has what other members need, until they follow."""
+
+    def wanted(folder: str) -> Any:
+        member = resource(f"file:///{folder}/member.yaml")
+        policy = {"update_policy": {"rolling_update": {"max_batch_size": 1}}}
+        return template(g=scaling(member, desired_capacity=3) if kind == "scaling" else group(3, member, keys=policy))
+
+    bad = member_files("two", "a")
+    faulty = resource("OS::Heat::TestResource", fail=True)
+    bad["file:///two/inner.yaml"] = json.dumps(template(parameters={"v": {"type": "string"}}, t=faulty))
+    stack = engine.create(wanted("one"), files=member_files("one", "a"))
+    stack = engine.patch(stack, template=wanted("two"), files=bad)
+    assert outcome(stack) == "UPDATE_FAILED"
+    for folder in ("three", "four"):
+        stack = engine.patch(stack, template=wanted(folder), files=member_files(folder, "b"))
+        assert outcome(stack) == "UPDATE_COMPLETE", stack.status_reason
+    folders = {name.split("/")[3] for name in engine.store.templates.get(stack.template_id).files}
+    assert folders == {"three", "four"}
+
+
 def test_failed_members_are_rebuilt_and_go_first(engine: Engine) -> None:
     stack = engine.create(template(g=scaling(thing("v"), desired_capacity=3)))
     inner = nested(engine, stack)

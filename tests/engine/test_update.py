@@ -1,6 +1,8 @@
 """Update: keep, change in place, replace, make, remove; and their order."""
 
+import json
 import threading
+from collections.abc import Set
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from heatlite.core.errors import (
 )
 from heatlite.core.status import ActionStatus, Status, Verb, state
 from heatlite.engine.state.requests import Request
+from heatlite.store.records import StackRecord
 
 from .conftest import Engine, attr, param, ref, resource, template, thing
 
@@ -371,6 +374,36 @@ class TestPutAndPatch:
         stack = engine.patch(stack, tags=("u", "v"), timeout_mins=0, disable_rollback=False)
         assert (stack.tags, stack.timeout_mins, stack.disable_rollback) == (("u", "v"), None, False)
         assert self.values(engine, stack) == ("pd", "2")
+
+    def test_a_patched_template_forgets_files_that_nothing_names(self, engine: Engine) -> None:
+        """Files of its environment, its nested stacks and their files stay."""
+        inner = "file:///one/inner.yaml"
+        files = {
+            "file:///one/child.yaml": json.dumps(template(i=resource(inner), f=thing({"get_file": "file:///one/f.sh"}))),
+            inner: json.dumps(template(v=thing("v"))),
+            "file:///one/f.sh": "echo",
+            "file:///one/env.yaml": json.dumps({"resource_registry": {"My::T": "file:///one/child.yaml"}}),
+            "unused": "x",
+        }
+        stack = engine.create(template(a=resource("My::T")), files=files, environment_files=("file:///one/env.yaml",))
+        stack = engine.patch(stack)
+        assert self.files(engine, stack) == files.keys()
+        needed = {inner, "file:///one/child.yaml", "file:///one/f.sh"}
+        stack = engine.patch(stack, template=template(a=resource("My::T"), b=thing("b")), files={"more": "y"})
+        assert self.files(engine, stack) == {*needed, "more"}
+        moved = {name.replace("one", "two"): text.replace("one", "two") for name, text in files.items()}
+        registry = {"environment_files": ("file:///two/env.yaml",)}
+        before = engine.ids(stack)
+        stack = engine.patch(stack, template=template(a=resource("My::T")), files=moved, **registry)
+        assert self.files(engine, stack) == {*moved, *needed}, "the nested stack was still that of folder one"
+        stack = engine.patch(stack, template=template(a=resource("My::T")), files=moved, **registry)
+        assert (self.files(engine, stack), engine.ids(stack)["a"]) == (moved.keys(), before["a"])
+        stack = engine.patch(stack, template=template(b=thing("b")))
+        stack = engine.patch(stack, template=template(b=thing("c")))
+        assert self.files(engine, stack) == {"file:///two/child.yaml", inner.replace("one", "two"), "file:///two/f.sh"}
+
+    def files(self, engine: Engine, stack: StackRecord) -> Set[str]:
+        return engine.store.templates.get(stack.template_id).files.keys()
 
     def test_clear_and_give_at_once(self, engine: Engine) -> None:
         stack = engine.create(self.MADE, parameters={"p": "1", "q": "2"})

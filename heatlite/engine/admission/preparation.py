@@ -30,6 +30,7 @@ from heatlite.engine.outbound.file_containers import Containers
 from heatlite.engine.outbound.template_fetch import Fetcher
 from heatlite.engine.planning.child_definition import check_immutable
 from heatlite.engine.planning.definition_diff import definition_diff
+from heatlite.engine.planning.visible_inputs import still_named
 from heatlite.engine.state.definitions import Definitions, pseudo_parameters
 from heatlite.engine.state.requests import Request
 from heatlite.engine.types.agent_accounts import may_want
@@ -242,9 +243,29 @@ class Preparation:
             template = self._template(replace(request, files=files))
         environment = self._requested_environment(request, template.parameters)
         merged = self._merged_environment(stack, request, template, environment)
+        if request.template is not None:
+            template = self._without_unused(stack, template, merged, stored.files, request.files)
         return template, *self._supplied(
             Inputs(stack, request, environment, merged.parameters, template.parameters), merged
         )
+
+    def _without_unused(
+        self,
+        stack: StackRecord,
+        template: Template,
+        environment: Environment,
+        stored: Mapping[str, str],
+        given: Mapping[str, str],
+    ) -> Template:
+        """Return a new template without the stored files that nothing names any more."""
+        earlier = {name: text for name, text in stored.items() if name not in given}
+        if not earlier:
+            return template
+        types = self._store.resources.types(stack.id)
+        gone = earlier.keys() - still_named(template.document, environment, types, earlier, given)
+        if not gone:
+            return template
+        return Template(template.document, {name: text for name, text in template.files.items() if name not in gone})
 
     def complete(self, project: str, request: Request) -> Request:
         """Return a request for an existing stack with all that lies elsewhere.

@@ -5,7 +5,7 @@ effect with the next update.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
@@ -38,3 +38,24 @@ def visible_inputs(
         seen_files |= new_files
         more = " ".join([*(dump(value) for value in new_defaults.values()), *new_files.values()])
     return replace(environment, parameter_defaults=seen_defaults).to_dict(), seen_files
+
+
+def still_named(
+    template: Mapping[str, Json],
+    environment: Environment,
+    types: Iterable[str],
+    stored: Mapping[str, str],
+    given: Mapping[str, str],
+) -> set[str]:
+    """Return the names of stored files that a definition needs beside the given ones.
+
+    `types` are those of the resources that are there. Names may be indirect, but not if a given file has the same last
+    part: then it is the same file in another folder.
+    """
+    moved = {name.rpartition("/")[2] for name in given}
+    text = " ".join([dump(template), dump(environment.to_dict()), *types, *given.values()])
+    left, found = {**stored}, set[str]()
+    while new := [name for name in left if (name if (last := name.rpartition("/")[2]) in moved else last) in text]:
+        found.update(new)
+        text = f"{text} {' '.join(left.pop(name) for name in new)}"
+    return found
