@@ -13,6 +13,7 @@ from heatlite.core.json import AnyMap, Json, JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.claims import Asked, Change
 from heatlite.engine.admission.preparation import Preparation, Prepared
+from heatlite.engine.preview.deletion import Deletions
 from heatlite.engine.preview.preview import StackPreview
 from heatlite.engine.state.definitions import Definitions, pseudo_parameters
 from heatlite.engine.state.requests import Later, Request, body_of_update
@@ -107,7 +108,12 @@ def _stored(stack: StackRecord) -> JsonMap:
 
 
 def deletion(
-    reader: StackReader, context: Context, stack: StackRecord, force: bool, retain: Sequence[str] = ()
+    reader: StackReader,
+    deletions: Deletions,
+    context: Context,
+    stack: StackRecord,
+    force: bool,
+    retain: Sequence[str] = (),
 ) -> Asked:
     """Return the request for the deletion of a stack.
 
@@ -116,7 +122,7 @@ def deletion(
 
     def preview() -> StackPreview:
         nothing = Template(EMPTY, {}).definition(Environment(), pseudo_parameters(stack))
-        return StackPreview(nothing, reader.resources_of(stack), reader.resources_of(stack).nested(stack.id))
+        return StackPreview(nothing, reader.resources_of(stack), deletions.standing(stack, retain))
 
     options: JsonMap = {"force": force, **({RETAIN: [*retain]} if retain else {})}
     later = Later(REMOVE, options=options)

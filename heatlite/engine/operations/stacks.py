@@ -371,7 +371,7 @@ class Stacks:
         """
         operation = Operation.FORCE_DELETE if force else Operation.DELETE
         prechecked = self._admission.precheck(context, operation, stack, "DELETE", "", None)
-        going = asked.deletion(self._reader, context, stack, force, retain)
+        going = asked.deletion(self._reader, self._deletions, context, stack, force, retain)
         claims, now = self._admission.examine(going), self._clock.now()
         with self._admission.admitted(prechecked) as stack:
             is_going = stack.verb is Verb.DELETE and stack.status is Status.IN_PROGRESS
@@ -406,7 +406,7 @@ class Stacks:
         Raises as `Deletions.require` and `Deletions.plan`.
         """
         self._deletions.require(context, stack)
-        going = asked.deletion(self._reader, context, stack, False, retain)
+        going = asked.deletion(self._reader, self._deletions, context, stack, False, retain)
         return replace(self._deletions.plan(stack, retain).shown, details=self._admission.shown(going))
 
     def retry(self, context: Context, stack: StackRecord) -> None:

@@ -66,6 +66,18 @@ class Deletions:
         known = {one.path for one in kept}
         return _plan(standing, [name for name in retain if name not in known], kept)
 
+    def standing(self, stack: StackRecord, retain: Sequence[str]) -> NestedView | None:
+        """Return the tree as its deletion finds it: what stays on request has the policy to retain.
+
+        Raises as `plan`.
+        """
+        found = self._reader.resources_of(stack).nested(stack.id)
+        if found is not None and (retain or stack.verb is Verb.DELETE):
+            stay = {one.physical_id for one in self.plan(stack, retain).retained}
+            rows = [replace(row, deletion_policy="retain") if row.physical_id in stay else row for row in found.rows]
+            found.rows = rows
+        return found
+
     def retained(
         self, stack: StackRecord, retain: Sequence[str], digest: str | None
     ) -> tuple[tuple[str, ...], tuple[RetainedObject, ...]]:

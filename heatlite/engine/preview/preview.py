@@ -53,6 +53,11 @@ class PreviewItem(Struct, frozen=True):
     def name(self) -> str:
         return self.path[-1]
 
+    @property
+    def leaves_object(self) -> bool:
+        """True if the resource goes and its object stays."""
+        return self.outcome is Outcome.DELETE and (is_retained(self.row) or self.row.external_id is not None)
+
 
 class _LevelValues(PlannedValues):
     """Planned values that know the outputs of nested stacks which an update keeps."""

@@ -140,10 +140,10 @@ def shown_plan(preview: StackPreview, chosen: Chosen | None = None) -> ShownPlan
 def changed_resources(preview: StackPreview) -> Iterator[ChangedResource | None]:
     """Yield each resource of a tree that changes, with all of its properties.
 
-    None stands for one that stays as it is.
+    None stands for one that stays as it is, and for one whose object stays.
     """
     for item in preview.items(nested=True):
-        if item.outcome is Outcome.KEEP:
+        if item.outcome is Outcome.KEEP or item.leaves_object:
             yield None
         elif item.level is None:
             row, old = item.row, _old_of_removed(preview, item)

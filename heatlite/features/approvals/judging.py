@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from heatlite.core.config import Settings
 from heatlite.core.json import Json, canonical
 from heatlite.engine.admission.claims import Change
-from heatlite.engine.planning.decide import is_retained
 from heatlite.engine.planning.plan import Outcome
 from heatlite.engine.preview.preview import PreviewItem, StackPreview
 from heatlite.features.approvals.store.records import Subject
@@ -54,7 +53,7 @@ def _removes(item: PreviewItem) -> bool:
     A retained one, and one that was never made, does not.
     """
     if item.outcome is Outcome.DELETE:
-        return item.row.physical_id is not None and not is_retained(item.row)
+        return item.row.physical_id is not None and not item.leaves_object
     return item.outcome in (Outcome.REPLACE, Outcome.REBUILD)
 
 

@@ -97,8 +97,10 @@ def test_reader_that_comes_before_the_removal(engine: Engine) -> None:
 
 def _deletion(engine: Engine, stack: StackRecord) -> Any:
     from heatlite.engine.operations.asked import deletion
+    from heatlite.engine.preview.deletion import Deletions
 
-    return deletion(engine.components.reader, engine.who, engine.get(stack), False)
+    reader = engine.components.reader
+    return deletion(reader, Deletions(engine.store, reader), engine.who, engine.get(stack), False)
 
 
 def test_rollback_brings_back_the_reading(engine: Engine) -> None:

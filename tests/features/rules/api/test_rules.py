@@ -323,6 +323,25 @@ def test_a_rule_on_deletions_does_not_stop_a_rollback(heat: Heat) -> None:
     heat.call("DELETE", path, code=403)
 
 
+def test_objects_that_stay_are_not_deleted(heat: Heat) -> None:
+    """By request, with what they require; by policy; and those of others."""
+    kept = {**MEMBER, "deletion_policy": "Retain"}
+    above = {**MEMBER, "depends_on": "b"}
+    path = heat.create(template(a=above, b=MEMBER, c=kept, d={**MEMBER, "external_id": "x"}))
+    deletes = rule("no", when="plan.counts.delete > 0 || plan.resources.exists(r, r.action == 'delete')")
+    each = rule("each", **{"for": "resource"}, when="resource.action == 'delete'")
+    rules(heat, deletes, each)
+    heat.call("DELETE", path, code=403)
+    error = heat.call("DELETE", f"{path}?retain=b", code=403).json["error"]
+    assert [one["path"] for one in error["rules"]] == [None, "a"]
+    plan = heat.call("PATCH", f"{path}/preview?plan=true", {"delete": {"retain": ["a"]}}, 200).json["plan"]
+    assert plan["rules"] == []
+    assert [one["action"] for one in plan["resources"]].count("delete") == 0
+    heat.call("PUT", path, {"template": template(a=above, b=MEMBER)}, 202)
+    heat.settle(path, "UPDATE_COMPLETE")
+    heat.call("DELETE", f"{path}?retain=a", code=204)
+
+
 def test_a_repair_is_judged_only_by_its_key(heat: Heat) -> None:
     """B6: a repair by hand, by `on`."""
     path = heat.create(FULL)
