@@ -7,18 +7,21 @@ that queues the action. Both may refuse.
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from functools import cache
-from typing import Protocol
+from functools import cache, wraps
+from typing import ParamSpec, Protocol, TypeVar
 
 from msgspec import Struct
 
 from heatlite.core.context import Context
-from heatlite.core.errors import HeatliteError
+from heatlite.core.errors import HeatliteError, PlanChanged
 from heatlite.core.json import Json, JsonMap
 from heatlite.engine.preview.preview import StackPreview
 from heatlite.engine.preview.preview_views import shown_plan
 from heatlite.engine.state.requests import Later, ShownPlan
 from heatlite.store.records import ActionRecord, StackRecord
+
+Arguments = ParamSpec("Arguments")
+Returned = TypeVar("Returned")
 
 
 class Change(StrEnum):
@@ -56,6 +59,8 @@ class Asked(Struct, frozen=True):
     """Returns the id of the failed action that it continues."""
     observes: bool = False
     """True if the plan starts from the real objects."""
+    shown: Callable[[StackPreview], ShownPlan] = shown_plan
+    """Returns the plan with its digest."""
 
 
 class Undecided(HeatliteError):
@@ -90,6 +95,29 @@ def noting() -> Iterator[None]:
         raise undecided.note() from None
 
 
+class PlanMoved(PlanChanged):
+    """The plan is another one than a feature has examined. Nothing is written yet."""
+
+
+def tries_again(operation: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
+    """Let an operation be examined once more if its plan has changed meanwhile.
+
+    The second time it raises PlanChanged.
+    """
+
+    @wraps(operation)
+    def tried(*args: Arguments.args, **keys: Arguments.kwargs) -> Returned:
+        try:
+            return operation(*args, **keys)
+        except PlanMoved:
+            try:
+                return operation(*args, **keys)
+            except PlanMoved as moved:
+                raise PlanChanged(moved.message) from None
+
+    return tried
+
+
 class NewDefinition(Struct, frozen=True):
     """A definition that an operation on a root stack stores."""
 
@@ -113,16 +141,10 @@ class Claim:
         """
         return ()
 
-    def approve(
-        self,
-        because: Sequence[str],
-        preview: Callable[[], StackPreview],
-        shown: Callable[[StackPreview], ShownPlan],
-    ) -> None:
+    def approve(self, because: Sequence[str], preview: Callable[[], StackPreview]) -> None:
         """Take part if the operation needs an approval, before the transaction writes.
 
-        `because` are the reasons of all claims; `shown` returns the plan with its digest. Raises the error that refuses
-        the operation.
+        `because` are the reasons of all claims. Raises the error that refuses the operation.
         """
 
     def take(
@@ -169,9 +191,7 @@ class Claims(Struct, frozen=True):
 
     claims: Sequence[Claim] = ()
 
-    def look(
-        self, preview: Callable[[], StackPreview], shown: Callable[[StackPreview], ShownPlan] = shown_plan
-    ) -> None:
+    def look(self, preview: Callable[[], StackPreview]) -> None:
         """Let all of them look at the plan, see `Claim`.
 
         If one has a reason, it is to be approved.
@@ -179,7 +199,7 @@ class Claims(Struct, frozen=True):
         plan = cache(preview)
         because = [reason for one in self.claims for reason in one.look(plan)]
         for one in self.claims if because else ():
-            one.approve(because, plan, shown)
+            one.approve(because, plan)
 
     def take(
         self, action: ActionRecord, stack: StackRecord, preview: Callable[[], StackPreview] | None = None

@@ -15,6 +15,7 @@ from heatlite.engine.admission.claims import Asked, Change
 from heatlite.engine.admission.preparation import Preparation, Prepared
 from heatlite.engine.preview.deletion import Deletions
 from heatlite.engine.preview.preview import StackPreview
+from heatlite.engine.preview.update_plan import UpdatePlan
 from heatlite.engine.state.definitions import Definitions, pseudo_parameters
 from heatlite.engine.state.requests import Later, Request, body_of_update
 from heatlite.engine.state.unit_of_work import with_state
@@ -63,18 +64,22 @@ def update(
     context: Context,
     stack: StackRecord,
     types: Collection[str],
-    preview: Callable[[], StackPreview],
+    plan: UpdatePlan,
     request: Request,
     observes: bool,
     guard: AnyMap | None,
+    later: Callable[[], Later],
 ) -> Asked:
     """Return the request for an update. `stack` is as it becomes."""
+    preview = cache(partial(plan.preview, stack))
 
     def content() -> Json:
         guarded: JsonMap = {} if guard is None else {"guard": guard}
         return {**_stored(stack), "converge": observes, "reach": to_builtins(request.reach), **guarded}
 
-    return Asked(context, stack, types, preview, content=content, observes=observes)
+    return Asked(
+        context, stack, types, preview, content=content, later=later, observes=observes, shown=plan.shown_as
+    )
 
 
 def later_update(
@@ -127,7 +132,15 @@ def deletion(
     options: JsonMap = {"force": force, **({RETAIN: [*retain]} if retain else {})}
     later = Later(REMOVE, options=options)
     return Asked(
-        context, stack, (), preview, force, change=Change.DELETE, content=lambda: options, later=lambda: later
+        context,
+        stack,
+        (),
+        preview,
+        force,
+        change=Change.DELETE,
+        content=lambda: options,
+        later=lambda: later,
+        shown=lambda _: deletions.plan(stack, retain).shown,
     )
 
 

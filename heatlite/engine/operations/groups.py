@@ -17,7 +17,7 @@ from heatlite.core.errors import ActionCooldown, HTTPBadRequest, InvalidValue
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Cause, Status, Verb
 from heatlite.engine.admission.admission import Admission
-from heatlite.engine.admission.claims import Asked, Change
+from heatlite.engine.admission.claims import Asked, Change, tries_again
 from heatlite.engine.operations.asked import GroupChange
 from heatlite.engine.operations.repairs import Repairs
 from heatlite.engine.planning.group_changes import GroupFacts, MemberFacts, MembersChange, change_members, named
@@ -68,6 +68,7 @@ class Groups:
 
     # -- size ----------------------------------------------------------------------------------------
 
+    @tries_again
     def change(self, context: Context, stack: StackRecord, name: str, request: SizeRequest) -> ActionRecord:
         """Enqueue a change of a group's members, and return its action.
 

@@ -35,7 +35,7 @@ from heatlite.core.errors import (
 from heatlite.core.json import Json, JsonMap, as_map, dump
 from heatlite.core.status import MAX_REASON, Status, Verb
 from heatlite.engine.admission.admission import Admission
-from heatlite.engine.admission.claims import NO_CLAIMS, Asked, Change, Claims
+from heatlite.engine.admission.claims import NO_CLAIMS, Asked, Change, Claims, tries_again
 from heatlite.engine.operations.asked import GroupChange
 from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.preview.preview import check_protected
@@ -281,6 +281,7 @@ class Signals:
             self._store.moves.wake(running[0].id, now)
         return cleared
 
+    @tries_again
     def _deliver(self, context: Context, stack: StackRecord, row: ResourceRecord, details: JsonMap | None) -> None:
         """Pass the signal's details to the type and write all effects in one transaction."""
         prepared = self._prepared(stack, row, details)

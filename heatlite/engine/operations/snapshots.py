@@ -15,7 +15,7 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.core.redaction.masking import Mask
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import Admission, Examined
-from heatlite.engine.admission.claims import Asked
+from heatlite.engine.admission.claims import Asked, tries_again
 from heatlite.engine.admission.offered_types import check_types
 from heatlite.engine.admission.preparation import Preparation, Prepared
 from heatlite.engine.operations import asked
@@ -120,6 +120,7 @@ class Snapshots:
             self._admission.enqueue(context, stack, Verb.SNAPSHOT, ActionInputs(snapshot=snapshot.id))
         return snapshot
 
+    @tries_again
     def restore(self, context: Context, stack: StackRecord, snapshot_id: str) -> None:
         """Enqueue a restore of the stack to a snapshot.
 

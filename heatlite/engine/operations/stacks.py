@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -33,7 +33,7 @@ from heatlite.core.json import JsonMap, as_map
 from heatlite.core.redaction.masking import Mask
 from heatlite.core.status import Control, Needs, Status, Verb
 from heatlite.engine.admission.admission import Admission, audit
-from heatlite.engine.admission.claims import NO_CLAIMS, Asked, noting
+from heatlite.engine.admission.claims import NO_CLAIMS, Asked, noting, tries_again
 from heatlite.engine.admission.offered_types import check_types
 from heatlite.engine.admission.preparation import Preparation, Prepared
 from heatlite.engine.operations import asked
@@ -92,6 +92,7 @@ class Stacks:
 
     # -- create and update -------------------------------------------------------------------------
 
+    @tries_again
     def create(self, context: Context, request: Request) -> StackRecord:
         """Enqueue the creation or adoption of a stack.
 
@@ -206,6 +207,7 @@ class Stacks:
             shown = replace(preview_views.shown_plan(preview), details=details)
         return Preview(stack, prepared.definition, preview_views.tree(preview), shown)
 
+    @tries_again
     def update(self, context: Context, stack: StackRecord, request: Request, existing: bool) -> None:
         """Enqueue an update. The stack is UPDATE_IN_PROGRESS afterwards.
 
@@ -231,14 +233,9 @@ class Stacks:
             plan.shown(begun, observes=True)
         given = self._given(begun, stack.environment, prepared.definition)
         guard = self._admission.guard(context, stack, request.further)
-        planned = cache(partial(plan.preview, begun))
         types, observes = self._types(stack, prepared), self._converges(request)
-        claims = self._admission.examine(
-            replace(
-                asked.update(context, begun, types, planned, request, observes, guard),
-                later=lambda: asked.later_update(self._preparation, earlier, request, prepared, existing),
-            )
-        )
+        later = partial(asked.later_update, self._preparation, earlier, request, prepared, existing)
+        claims = self._admission.examine(asked.update(context, begun, types, plan, request, observes, guard, later))
         with self._admission.admitted(prechecked) as stack:
             if (stack.template_id, stack.environment) != (earlier.template_id, earlier.environment):
                 # The prepared definition is based on one that the stack no longer has.
@@ -252,7 +249,7 @@ class Stacks:
                     one.definition_taken(stack.id)
             declare(self._store, after, context.user, now, before=stack.environment)
             plan.check_objects(after, request.plan_digest)
-            claims.look(lambda: plan.preview(after, False), lambda found: preview_views.shown_plan(found, plan.chosen))
+            claims.look(lambda: plan.preview(after, False))
             inputs = ActionInputs(
                 converge=observes, selection=plan.selection, parameters=given, request=request.action, guard=guard
             )
@@ -315,8 +312,9 @@ class Stacks:
         changes = planned.changes(preview, show_nested, plan)
         if changes.plan is None:
             return changes
-        shown = self._admission.shown(Asked(context, after, self._types(stack, prepared), lambda: preview))
-        details = {**shown, **prepared.shown()}
+        types = self._types(stack, prepared)
+        seen = Asked(context, after, types, lambda: preview, shown=planned.shown_as)
+        details = {**self._admission.shown(seen), **prepared.shown()}
         guard = self._admission.guard(context, stack, request.further)
         if guard is not None:
             details["guard"] = {**guard, "not_taken_back": preview_views.not_taken_back(changes.plan)}
@@ -352,6 +350,7 @@ class Stacks:
 
     # -- delete, check, cancel ---------------------------------------------------------------------
 
+    @tries_again
     def delete(
         self,
         context: Context,
@@ -382,7 +381,7 @@ class Stacks:
                 return False
             self._deletions.require_unprotected(stack)
             names, retained = self._deletions.retained(stack, retain, plan_digest)
-            claims.look(going.preview, lambda _: self._deletions.plan(stack, retain).shown)
+            claims.look(going.preview)
             self._store.controls.cancel_queued([stack.id], "the stack is deleted", now)
             holder = None
             for action in self._store.actions.live([stack.id]):
@@ -409,6 +408,7 @@ class Stacks:
         going = asked.deletion(self._reader, self._deletions, context, stack, False, retain)
         return replace(self._deletions.plan(stack, retain).shown, details=self._admission.shown(going))
 
+    @tries_again
     def retry(self, context: Context, stack: StackRecord) -> None:
         """Continue a failed create or update at the point of failure.
 

@@ -54,6 +54,8 @@ MAX_CACHED_HOSTS = 10_000
 """Maximum of webhooks in the cache of hosts."""
 DEFAULT_TTL = 86_400.0
 """Seconds until deliveries to a webhook without ``ttl`` are given up."""
+SIGNATURE, TIMESTAMP = "X-Heatlite-Signature", "X-Heatlite-Timestamp"
+"""Headers of what the server sends."""
 
 
 class DeliveryFailed(Exception):
@@ -290,11 +292,11 @@ class WebhookDelivery:
             "Content-Type": "application/json",
             "User-Agent": "heatlite",
             "X-Heatlite-Delivery": delivery,
-            "X-Heatlite-Timestamp": str(int(self._clock.now())),
+            TIMESTAMP: str(int(self._clock.now())),
         }
         secret = sink.get("secret")
         if isinstance(secret, str):
-            headers["X-Heatlite-Signature"] = f"sha256={hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()}"
+            headers[SIGNATURE] = signature(secret, body)
         connected.request("POST", path_of(parts), body, headers)
         with connected.getresponse() as response:
             response.read(65_536)
@@ -302,6 +304,11 @@ class WebhookDelivery:
                 raise DeliveryFailed(f"the answer is {response.status}")
             if response.length:
                 connected.close()  # the rest of the answer is not needed
+
+
+def signature(secret: str, body: bytes) -> str:
+    """Return the value of the header by which a receiver knows who sent a body."""
+    return f"sha256={hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()}"
 
 
 def _by_digest(sinks: Sequence[Json]) -> dict[str, JsonMap]:

@@ -67,7 +67,7 @@ class Deletions:
         return _plan(standing, [name for name in retain if name not in known], kept)
 
     def standing(self, stack: StackRecord, retain: Sequence[str]) -> NestedView | None:
-        """Return the tree as its deletion finds it: what stays on request has the policy to retain.
+        """Return the tree of a stack. What stays on request has the policy to retain.
 
         Raises as `plan`.
         """

@@ -81,7 +81,11 @@ class UpdatePlan:
 
     def shown(self, begun: StackRecord, observes: bool) -> ShownPlan:
         """Return the plan and its digest. `observes` as in `preview`."""
-        return preview_views.shown_plan(self.preview(begun, observes), self.chosen)
+        return self.shown_as(self.preview(begun, observes))
+
+    def shown_as(self, preview: StackPreview) -> ShownPlan:
+        """Return a preview as the plan, with its digest."""
+        return preview_views.shown_plan(preview, self.chosen)
 
     def changes(self, preview: StackPreview, nested: bool, plan: bool) -> Changes:
         """Return Heat's lists of a preview, as `preview_views.changes`.

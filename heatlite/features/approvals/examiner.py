@@ -193,12 +193,7 @@ class ApprovalClaim(Claim):
             return ()
         return reasons(self._policy, self._asked.change, preview)
 
-    def approve(
-        self,
-        because: Sequence[str],
-        preview: Callable[[], StackPreview],
-        shown: Callable[[StackPreview], ShownPlan],
-    ) -> None:
+    def approve(self, because: Sequence[str], preview: Callable[[], StackPreview]) -> None:
         """Find the approval of the plan.
 
         Raises Undecided without one, ScalingNeedsApproval.
@@ -212,7 +207,7 @@ class ApprovalClaim(Claim):
         self._continued = None if last is None else examiner.rows.used_by(last)
         if self._continued is not None:
             return
-        seen = shown(preview())
+        seen = asked.shown(preview())
         found = examiner.rows.open(key_of(examiner.store, asked))
         if found is not None and found.digest == seen.digest and self._allows(found):
             self._used = found if found.state is ApprovalState.APPROVED else None

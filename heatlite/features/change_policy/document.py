@@ -70,6 +70,10 @@ class Result(StrEnum):
     DENY = "deny"
 
 
+DEADLINE: Final = 5
+"""Seconds that an endpoint has, unless its rule says otherwise."""
+
+
 class Rule(Body, frozen=True, kw_only=True):
     """A rule that judges plans."""
 
@@ -84,14 +88,39 @@ class Rule(Body, frozen=True, kw_only=True):
     """Patterns of resource types, such as ``OS::Neutron::*``; only with ``for: resource``. Empty: all types."""
     on: Annotated[tuple[Occasion, ...], Meta(min_length=1, max_length=5)] = USUAL
     """Operations that it is asked for. Default: all but ``heal``."""
-    when: Annotated[str, Meta(min_length=1, max_length=2000)]
+    when: Annotated[str, Meta(min_length=1, max_length=2000)] | UnsetType = UNSET
     """Expression in CEL. If it is true, the rule strikes."""
+    url: Annotated[str, Meta(min_length=1, max_length=2000)] | UnsetType = UNSET
+    """Endpoint that judges the plan, in place of ``when``; only with ``for: plan``.
+
+    The setting ``rule_hosts`` lists its host.
+    """
+    deadline: Annotated[int, Meta(ge=1, le=20)] | UnsetType = UNSET
+    """Seconds until the endpoint must have answered; default: 5."""
     then: Result
-    """``deny``: the operation is refused. ``approve``: it needs an approval. ``warn``: it passes."""
+    """``deny``: the operation is refused. ``approve``: it needs an approval. ``warn``: it passes.
+
+    An endpoint says itself what it is.
+    """
     on_error: Result | UnsetType = UNSET
-    """Effect if the expression cannot be evaluated. Default: that of ``then``."""
+    """Effect if the expression cannot be evaluated, or the endpoint does not answer. Default: that of ``then``."""
     message: Annotated[str, Meta(min_length=1, max_length=500)]
     """The reason, for those who read the plan."""
+
+    @property
+    def expression(self) -> str:
+        """The expression; "" with an endpoint."""
+        return "" if isinstance(self.when, UnsetType) else self.when
+
+    @property
+    def endpoint(self) -> str:
+        """The address of the endpoint; "" with an expression."""
+        return "" if isinstance(self.url, UnsetType) else self.url
+
+    @property
+    def seconds(self) -> int:
+        """The time that the endpoint has."""
+        return DEADLINE if isinstance(self.deadline, UnsetType) else self.deadline
 
 
 Rules: TypeAlias = Annotated[tuple[Rule, ...], Meta(max_length=100)]
@@ -260,6 +289,12 @@ def faults_of_rules(rules: Sequence[Rule]) -> Sequence[str]:
     for place, one in enumerate(rules):
         if one.types and one.for_ is About.PLAN:
             found.append(f"rules[{place}].types: only a rule for: resource has types.")
+        if bool(one.expression) == bool(one.endpoint):
+            found.append(f"rules[{place}] ({one.name}): a rule has either when, an expression, or url, an endpoint.")
+        if one.endpoint and one.for_ is About.RESOURCE:
+            found.append(f"rules[{place}].url ({one.name}): an endpoint judges the whole plan, so for: plan.")
+        if one.deadline is not UNSET and not one.endpoint:
+            found.append(f"rules[{place}].deadline ({one.name}): only a rule with a url has a deadline.")
     return list(dict.fromkeys(found))
 
 

@@ -10,6 +10,7 @@ from heatlite.core.config import Settings
 from heatlite.core.json import AnyMap, as_map
 from heatlite.features.change_policy.api.rules import PUT
 from heatlite.features.change_policy.document import (
+    VERSION,
     About,
     Approve,
     Effective,
@@ -35,7 +36,7 @@ from heatlite.features.change_policy.store.store import ChangePolicyStore
 from heatlite.store.store import Store
 
 __all__ = [
-    "PUT", "About", "Approve", "Effective", "Occasion", "Origin", "PlacedRule", "Policy", "ProjectDocument",
+    "PUT", "VERSION", "About", "Approve", "Effective", "Occasion", "Origin", "PlacedRule", "Policy", "ProjectDocument",
     "Reads", "Result", "Rule", "Signals", "any_rules", "effective", "of_yaml", "read_document", "rules_of",
 ]  # fmt: skip
 

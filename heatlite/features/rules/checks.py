@@ -8,6 +8,7 @@ from heatlite.core.config import Settings
 from heatlite.core.errors import HTTPBadRequest, Problem
 from heatlite.core.json import JsonMap
 from heatlite.core.runtime.extras import MissingLibrary
+from heatlite.engine.outbound.egress import EgressHosts
 from heatlite.feature import is_active
 from heatlite.features.change_policy.effective import (
     About,
@@ -19,7 +20,9 @@ from heatlite.features.change_policy.effective import (
     read_document,
     rules_of,
 )
+from heatlite.features.rules.addresses import fault_of, hosts_of
 from heatlite.features.rules.expressions import fault
+from heatlite.features.rules.feature import RulesSettings
 from heatlite.template.source.loader import Source
 
 NO_APPROVALS = "approve needs the feature approvals, which is off. Use deny or warn."
@@ -32,7 +35,8 @@ def faults_of(settings: Settings, policy: JsonMap) -> Sequence[str]:
     Raises HTTPBadRequest without the library.
     """
     try:
-        return [*_faults(convert(policy.get("rules", ()), tuple[Rule, ...]), is_active(settings, "approvals"))]
+        rules, hosts = convert(policy.get("rules", ()), tuple[Rule, ...]), hosts_of(settings.of(RulesSettings))
+        return [*_faults(rules, is_active(settings, "approvals"), hosts)]
     except MissingLibrary as error:
         raise HTTPBadRequest(f"rules: {error.message}") from None
 
@@ -41,17 +45,20 @@ def problems(document: Source) -> list[Problem]:
     """Return the problems of a file with a change policy of a project."""
     try:
         policy = read_document(of_yaml(document.data), ProjectDocument)
-        found = [*_faults(rules_of(policy), has_approvals=True)]
+        found = [*_faults(rules_of(policy), has_approvals=True, hosts=None)]
     except (HTTPBadRequest, MissingLibrary) as error:
         found = [error.message]
     return [Problem((), text, error="HTTPBadRequest", source=document.name) for text in found]
 
 
-def _faults(rules: Sequence[Rule], has_approvals: bool) -> Iterator[str]:
+def _faults(rules: Sequence[Rule], has_approvals: bool, hosts: EgressHosts | None) -> Iterator[str]:
     for place, rule in enumerate(rules):
-        found = fault(rule.when, rule.for_ is About.RESOURCE)
+        if rule.endpoint:
+            key, found = "url", fault_of(rule.endpoint, hosts)
+        else:
+            key, found = "when", fault(rule.expression, rule.for_ is About.RESOURCE)
         if found is not None:
-            yield f"rules[{place}].when ({rule.name}): {found}."
+            yield f"rules[{place}].{key} ({rule.name}): {found}."
         for key, result in (("then", rule.then), ("on_error", rule.on_error)):
             if result is Result.APPROVE and not has_approvals:
                 yield f"rules[{place}].{key} ({rule.name}): {NO_APPROVALS}"

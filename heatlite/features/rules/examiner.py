@@ -1,6 +1,9 @@
 """Judges operations by the rules of change policies."""
 
 from collections.abc import Callable, Collection, Sequence
+from weakref import WeakKeyDictionary
+
+from msgspec import Struct
 
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
@@ -8,14 +11,16 @@ from heatlite.core.errors import HeatliteError
 from heatlite.core.json import JsonMap
 from heatlite.core.runtime.meter import Meter
 from heatlite.core.wire.base import shown
-from heatlite.engine.admission.claims import Asked, Change, Claim, Examiner
+from heatlite.engine.admission.claims import Asked, Change, Claim, Examiner, PlanMoved
 from heatlite.engine.preview.preview import StackPreview
 from heatlite.feature import is_active
 from heatlite.features.change_policy.effective import PlacedRule, Result, any_rules, effective
+from heatlite.features.rules.endpoints import Answers, Endpoints
 from heatlite.features.rules.errors import RuleDenied, ScalingDenied
+from heatlite.features.rules.feature import RulesSettings
 from heatlite.features.rules.judging import Judgement, judged, may_ask
 from heatlite.features.rules.metrics import ERRORS, RESULTS
-from heatlite.features.rules.scene import OCCASIONS, scene
+from heatlite.features.rules.scene import OCCASIONS, scene, told
 from heatlite.store.records import ActionRecord, StackRecord
 from heatlite.store.store import Store
 
@@ -28,6 +33,9 @@ class RuleExaminer(Examiner):
         self._clock = clock
         self._settings = settings
         self._meter = meter
+        self._endpoints = Endpoints(settings.of(RulesSettings), clock)
+        self._previews = WeakKeyDictionary[StackPreview, tuple[Sequence[PlacedRule], Judgement]]()
+        """Judgements of plans that are shown."""
         meter.declare(RESULTS, ERRORS)
 
     def concerns(self, types: Collection[str]) -> bool:
@@ -37,10 +45,11 @@ class RuleExaminer(Examiner):
     def examine(self, asked: Asked) -> "RuleClaim":
         """Return the claim of a request, which judges it in its transaction.
 
-        Where that would come too late, it also judges here: a create delegates rights before, and the plan of an update
-        may read the cloud. Raises RuleDenied.
+        Endpoints are asked before. Where the transaction would come too late, it also judges here: a create delegates
+        rights before, and the plan of an update may read the cloud. Raises RuleDenied, Unavailable.
         """
         claim = RuleClaim(self, asked)
+        claim.ask()
         if asked.observes or asked.change is Change.CREATE:
             claim.judge(asked.preview)
         return claim
@@ -50,7 +59,7 @@ class RuleExaminer(Examiner):
         rules = self.rules(asked)
         if not any(may_ask(one.rule) for one in rules):
             return ()
-        return self._judged(asked, rules, asked.preview()).reasons
+        return self._previewed(asked, rules).reasons
 
     def validated(self, asked: Asked) -> JsonMap:
         """Return what rules find in a template, if it has all values."""
@@ -64,7 +73,28 @@ class RuleExaminer(Examiner):
         rules = self.rules(asked)
         if not rules:
             return {}
-        return {"rules": [shown(one) for one in self._judged(asked, rules, asked.preview()).findings]}
+        return {"rules": [shown(one) for one in self._previewed(asked, rules).findings]}
+
+    def _previewed(self, asked: Asked, rules: Sequence[PlacedRule]) -> Judgement:
+        """Return the judgement of a plan that is shown. It is made once."""
+        plan = asked.preview()
+        known = self._previews.get(plan)
+        if known is None or known[0] != rules:
+            answered = self.answered(asked, rules, plan)
+            known = rules, self._judged(asked, rules, plan, {} if answered is None else answered.answers)
+            self._previews[plan] = known
+        return known[1]
+
+    def answered(self, asked: Asked, rules: Sequence[PlacedRule], plan: StackPreview) -> "Answered | None":
+        """Ask the endpoints of rules about a plan. Returns None if there are none.
+
+        Call it in no transaction. Raises Unavailable.
+        """
+        endpoints = [one for one in rules if one.rule.endpoint]
+        if not endpoints:
+            return None
+        digest, seen = asked.shown(plan).digest, scene(self._store, asked, plan, self._clock.now())
+        return Answered(plan, digest, self._endpoints.ask(endpoints, told(asked.context.request_id, digest, seen)))
 
     def rules(self, asked: Asked) -> Sequence[PlacedRule]:
         """Return the rules that an operation is judged by."""
@@ -72,26 +102,42 @@ class RuleExaminer(Examiner):
         found = effective(self._store, self._settings, asked.stack.project, root_id).rules
         return [one for one in found if OCCASIONS[asked.change] in one.rule.on]
 
-    def admit(self, asked: Asked, rules: Sequence[PlacedRule], plan: StackPreview) -> Judgement:
+    def admit(self, asked: Asked, rules: Sequence[PlacedRule], plan: StackPreview, answers: Answers) -> Judgement:
         """Return the judgement of an operation.
 
-        Raises RuleDenied, or ScalingDenied for a signal, if a rule denies. A rule that wants an approval denies while
-        the feature approvals is off.
+        Raises RuleDenied, or ScalingDenied for a signal, if a rule denies. A rule that wants an approval denies
+        repairs, and all while the feature approvals is off.
         """
-        found = self._judged(asked, rules, plan)
+        found = self._judged(asked, rules, plan, answers)
         for one in found.findings:
             self._meter.count(RESULTS, one.result.value)
         if found.errors:
             self._meter.count(ERRORS, number=found.errors)
-        needs_nobody = is_active(self._settings, "approvals") or not found.reasons
-        if found.strictest is not Result.DENY and needs_nobody:
+        can_ask = asked.change is not Change.REPAIR and is_active(self._settings, "approvals")
+        if found.strictest is not Result.DENY and (can_ask or not found.reasons):
             return found
         if asked.change is Change.SIGNAL:
             raise ScalingDenied(found.findings)
         raise RuleDenied(asked.stack.name, found.findings)
 
-    def _judged(self, asked: Asked, rules: Sequence[PlacedRule], plan: StackPreview) -> Judgement:
-        return judged(rules, OCCASIONS[asked.change], scene(self._store, asked, plan, self._clock.now()))
+    def _judged(
+        self, asked: Asked, rules: Sequence[PlacedRule], plan: StackPreview, answers: Answers
+    ) -> Judgement:
+        return judged(rules, OCCASIONS[asked.change], scene(self._store, asked, plan, self._clock.now()), answers)
+
+
+class Answered(Struct, frozen=True):
+    """Answers of endpoints about a plan."""
+
+    plan: StackPreview
+    digest: str
+    answers: Answers
+
+    def hold(self, asked: Asked, endpoints: Sequence[PlacedRule], plan: StackPreview) -> bool:
+        """Return whether they are of these endpoints, and about this plan."""
+        return self.answers.keys() >= {*endpoints} and (
+            plan is self.plan or asked.shown(plan).digest == self.digest
+        )
 
 
 class RuleClaim(Claim):
@@ -103,6 +149,13 @@ class RuleClaim(Claim):
         self._rules: Sequence[PlacedRule] = ()
         self._plan: StackPreview | None = None
         self._reasons: Sequence[str] = ()
+        self._answered: Answered | None = None
+
+    def ask(self) -> None:
+        """Ask the endpoints, before the transaction."""
+        rules = self._examiner.rules(self._asked)
+        if any(one.rule.endpoint for one in rules):
+            self._answered = self._examiner.answered(self._asked, rules, self._asked.preview())
 
     def look(self, preview: Callable[[], StackPreview]) -> Sequence[str]:
         """Return the rules by which the plan needs an approval. Raises as `judge`."""
@@ -116,13 +169,22 @@ class RuleClaim(Claim):
     def judge(self, preview: Callable[[], StackPreview]) -> Sequence[str]:
         """Judge a plan, unless this was done before with the same rules.
 
-        Returns the rules by which it needs an approval. Raises RuleDenied, ScalingDenied.
+        Returns the rules by which it needs an approval. Raises RuleDenied, ScalingDenied, and PlanMoved if the
+        endpoints were asked about another plan.
         """
         rules = self._examiner.rules(self._asked)
         if not rules:
             return ()
         plan = preview()
         if plan is not self._plan or rules != self._rules:
-            self._reasons = self._examiner.admit(self._asked, rules, plan).reasons
+            self._reasons = self._examiner.admit(self._asked, rules, plan, self._answers(rules, plan)).reasons
             self._rules, self._plan = rules, plan
         return self._reasons
+
+    def _answers(self, rules: Sequence[PlacedRule], plan: StackPreview) -> Answers:
+        endpoints = [one for one in rules if one.rule.endpoint]
+        if not endpoints:
+            return {}
+        if self._answered is None or not self._answered.hold(self._asked, endpoints, plan):
+            raise PlanMoved(stack_name=self._asked.stack.name)
+        return self._answered.answers

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from heatlite.core.config import Settings
+from heatlite.core.config import FeatureSettings, Settings
 from heatlite.core.json import JsonMap
 from heatlite.feature import Feature, is_active
 
@@ -17,10 +17,21 @@ if TYPE_CHECKING:
     from heatlite.template.source.loader import Source
 
 
+class RulesSettings(FeatureSettings, frozen=True):
+    """Settings of rules."""
+
+    secret_fields = frozenset({"rule_secret"})
+    rule_hosts: tuple[str, ...] = ()
+    """Hosts that the endpoints of rules may have; none: rules have no endpoints. As in `template_hosts`."""
+    rule_secret: str | None = None
+    """Secret that signs what endpoints are sent (X-Heatlite-Signature); None: it is not signed."""
+
+
 class RulesFeature(Feature):
     """Rules that judge plans before anything is made."""
 
     name = "rules"
+    settings = RulesSettings
 
     def examiner(self, components: "Components") -> "Examiner | None":
         if not is_active(components.settings, "change_policy"):

@@ -1,12 +1,13 @@
 """The findings of rules on an operation."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from heatlite.features.change_policy.effective import About, Occasion, PlacedRule, Result, Rule
-from heatlite.features.rules.expressions import Bound, joined
+from heatlite.features.rules.endpoints import Answer, Answers, Verdict, printable
+from heatlite.features.rules.expressions import Bound, Variables, joined
 from heatlite.features.rules.scene import Scene, SeenResource
 from heatlite.features.rules.wire import Finding
 
@@ -19,6 +20,31 @@ class Judgement:
         self.findings: list[Finding] = []
         self.errors = 0
         self._changes = changes
+
+    def add(self, placed: PlacedRule, result: bool | str, path: str | None) -> None:
+        """Add what a rule says about a resource, or about the plan. A text is its error."""
+        rule = placed.rule
+        if result is True:
+            self._find(placed, rule.then, path, rule.message)
+        elif isinstance(result, str):
+            self.errors += 1
+            effect = rule.then if rule.on_error is UNSET else rule.on_error
+            self._find(placed, effect, path, f"{rule.message} (the rule could not be evaluated: {result})")
+
+    def add_answer(self, placed: PlacedRule, answer: Answer | str) -> None:
+        """Add what the endpoint of a rule says. A text is its error."""
+        if isinstance(answer, str):
+            self.add(placed, answer, None)
+        elif answer.result is not Verdict.PASS:
+            result = Result(answer.result)
+            message = placed.rule.message if isinstance(answer.message, UnsetType) else printable(answer.message)
+            if not answer.findings:
+                self._find(placed, result, None, message)
+            for one in answer.findings:
+                self._find(placed, result, printable(one.path), printable(one.message))
+
+    def _find(self, placed: PlacedRule, result: Result, path: str | None, message: str) -> None:
+        self.findings.append(Finding(placed.rule.name, placed.origin, result, path, message))
 
     @property
     def reasons(self) -> Sequence[str]:
@@ -33,53 +59,43 @@ class Judgement:
         return max((one.result for one in self.findings), key=ranks.index, default=None)
 
 
-def judged(rules: Sequence[PlacedRule], occasion: Occasion, seen: Scene) -> Judgement:
-    """Ask all rules of an occasion.
+def judged(rules: Sequence[PlacedRule], occasion: Occasion, seen: Scene, answers: Answers) -> Judgement:
+    """Ask all rules of an occasion. `answers` are those of their endpoints.
 
     Findings are in the order of the plan. Those on the whole plan come first.
     """
     found = Judgement(bool(seen.resources) or occasion is Occasion.DELETE)
     asked = [one for one in rules if occasion in one.rule.on]
     about_plan = [one for one in asked if one.rule.for_ is About.PLAN]
-    if about_plan:
-        _ask(about_plan, Bound(seen.variables), None, found)
+    variables = Variables(seen.plan, seen.user, seen.now)
+    bound = Bound(variables)
+    for rule in about_plan:
+        if rule.rule.endpoint:
+            found.add_answer(rule, answers[rule])
+        else:
+            found.add(rule, bound.result(rule.rule.expression), None)
     about_resources = [one for one in asked if one.rule.for_ is About.RESOURCE]
     by_type: dict[tuple[str, str], tuple[list[PlacedRule], str]] = {}
     for one in seen.resources if about_resources else ():
         if one.types not in by_type:
             mine = [rule for rule in about_resources if _is_about(rule, one)]
-            by_type[one.types] = mine, joined([rule.rule.when for rule in mine])
+            by_type[one.types] = mine, joined([rule.rule.expression for rule in mine])
         mine, at_once = by_type[one.types]
-        bound = Bound(seen.variables, one.variable)
+        bound = Bound(variables, one.variable)
         if mine and bound.result(at_once) is not False:  # few rules strike, so most resources need one evaluation
-            _ask(mine, bound, one.path, found)
+            for rule in mine:
+                found.add(rule, bound.result(rule.rule.expression), one.path)
     return found
 
 
 def may_ask(rule: Rule) -> bool:
-    """Return whether an approval may be the effect of a rule."""
-    return Result.APPROVE in (rule.then, rule.on_error)
+    """Return whether an approval may be the effect of a rule.
+
+    An endpoint may always want one.
+    """
+    return bool(rule.endpoint) or Result.APPROVE in (rule.then, rule.on_error)
 
 
 def _is_about(placed: PlacedRule, resource: SeenResource) -> bool:
     patterns = placed.rule.types
     return not patterns or any(fnmatchcase(name, one) for one in patterns for name in resource.types)
-
-
-def _ask(rules: Sequence[PlacedRule], bound: Bound, path: str | None, found: Judgement) -> None:
-    for placed in rules:
-        rule, result = placed.rule, bound.result(placed.rule.when)
-        if result is True:
-            found.findings.append(Finding(rule.name, placed.origin, rule.then, path, rule.message))
-        elif isinstance(result, str):
-            found.errors += 1
-            effect = rule.then if rule.on_error is UNSET else rule.on_error
-            message = f"{rule.message} (the rule could not be evaluated: {result})"
-            found.findings.append(Finding(rule.name, placed.origin, effect, path, message))
-
-
-def lines(findings: Sequence[Finding]) -> Iterator[str]:
-    """Yield findings as lines of a plan."""
-    for one in findings:
-        place = f"  {one.path}" if one.path is not None else ""
-        yield f"! {one.result.value} {one.name}{place}: {one.message}"

@@ -1,11 +1,12 @@
 """Lines of `heatlite plan` and `up` about rules."""
 
+from collections.abc import Iterator, Sequence
+
 from msgspec import convert
 
 from heatlite.cli.client import Object, objects
 from heatlite.cli.session import PlanFacts
 from heatlite.features.change_policy.effective import Result
-from heatlite.features.rules.judging import lines
 from heatlite.features.rules.wire import Finding
 
 
@@ -16,3 +17,10 @@ def planned(facts: Object) -> PlanFacts:
     findings = [convert(one, Finding) for one in objects(facts, "rules")]
     is_denied = any(one.result is Result.DENY for one in findings)
     return PlanFacts([*lines(findings)], is_denied, is_denied)
+
+
+def lines(findings: Sequence[Finding]) -> Iterator[str]:
+    """Yield findings as lines of a plan."""
+    for one in findings:
+        place = f"  {one.path}" if one.path is not None else ""
+        yield f"! {one.result.value} {one.name}{place}: {one.message}"

@@ -5,14 +5,15 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
+from heatlite.core.clock import to_text
 from heatlite.core.json import JsonMap
 from heatlite.engine.admission.claims import Asked, Change
 from heatlite.engine.planning.plan import Outcome
 from heatlite.engine.preview.preview import StackPreview
 from heatlite.engine.preview.preview_views import changed_resources
 from heatlite.engine.state.requests import ChangedResource
-from heatlite.features.change_policy.effective import Occasion
-from heatlite.features.rules.expressions import Variables, plain
+from heatlite.features.change_policy.effective import VERSION, Occasion
+from heatlite.features.rules.expressions import plain
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 
@@ -39,7 +40,10 @@ class SeenResource(Struct, frozen=True):
 class Scene(Struct, frozen=True):
     """An operation, as rules see it. Secrets are masked."""
 
-    variables: Variables
+    plan: JsonMap
+    user: JsonMap
+    now: datetime
+    """By the minute."""
     resources: Sequence[SeenResource]
 
 
@@ -63,7 +67,19 @@ def scene(store: Store, asked: Asked, preview: StackPreview, now: float) -> Scen
         "resources": [{key: one.variable[key] for key in ("path", "type", "action")} for one in seen],
     }
     user: JsonMap = {"name": asked.context.user, "roles": [*sorted(asked.context.roles)]}
-    return Scene(Variables(plan, user, datetime.fromtimestamp(now // 60 * 60, UTC)), seen)
+    return Scene(plan, user, datetime.fromtimestamp(now // 60 * 60, UTC), seen)
+
+
+def told(request_id: str, digest: str, seen: Scene) -> JsonMap:
+    """Return what endpoints are told of a plan with a digest."""
+    return {
+        "rules": VERSION,
+        "request_id": request_id,
+        **{key: seen.plan[key] for key in ("operation", "project", "stack")},
+        "user": seen.user,
+        "now": to_text(seen.now.timestamp()),
+        "plan": {"digest": digest, "resources": [one.variable for one in seen.resources]},
+    }
 
 
 def _place(store: Store, asked: Asked) -> tuple[StackRecord, tuple[str, ...]]:

@@ -20,7 +20,7 @@ from heatlite.core.errors import (
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.admission.caller_context import restore_context
-from heatlite.engine.admission.claims import Asked, Change
+from heatlite.engine.admission.claims import Asked, Change, tries_again
 from heatlite.engine.operations.groups import Groups
 from heatlite.engine.operations.membership.writing import Draft, MembershipWriter, Place, further
 from heatlite.engine.planning.group_changes import change_members
@@ -45,6 +45,7 @@ class Leaving:
         self._groups = groups
         self._writer = writer
 
+    @tries_again
     def leave(self, context: Context, stack: StackRecord, name: str, asked: Leave) -> ActionRecord:
         """Let members leave a group. Returns as `MembershipWriter.write`.
 

@@ -4,7 +4,7 @@ import hashlib
 import math
 import uuid
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import count, islice
 from typing import Final, Protocol, cast
@@ -122,9 +122,11 @@ class ScalingGroup(Group[P_co], SizedGroup[P_co]):
         old = self.definitions
         return [(name, old[name]) for name in self.leaving_order()]
 
-    def _step(self, step: Batch, definition: Json, pause: float = 0.0) -> ChildStack:
+    def _step(
+        self, step: Batch, definition: Json, pause: float = 0.0, new_name: Callable[[], str] = _new_name
+    ) -> ChildStack:
         old = self.definitions
-        after = members_after(self._present(), step, _new_name, lambda _: definition)
+        after = members_after(self._present(), step, new_name, lambda _: definition)
         kept: JsonMap = {name: after[name] for name in old if name in after}
         return self.stack_of(kept | after, pause)
 
@@ -147,12 +149,16 @@ class ScalingGroup(Group[P_co], SizedGroup[P_co]):
 
         They stay the same while the group does, so that a plan holds.
         """
+        return [*islice(self._names(leaving), count)]
+
+    def _names(self, leaving: Sequence[str] = ()) -> Iterator[str]:
+        """Return names of `new_names`, by the group as it is now."""
         nested = self.nested
         made = [] if nested is None else [[one.name, one.created_at] for one in nested.members]
         state = dump([self.physical_id, made, sorted(self.definitions), {**self.data}])
         taken = {*self.definitions, *leaving}
-        drawn = (_drawn_name(f"{state} {number}") for number in range(count + len(taken)))
-        return [*islice((name for name in drawn if name not in taken), count)]
+        drawn = (_drawn_name(f"{state} {number}") for number in count())
+        return (name for name in drawn if name not in taken)
 
     def new_definition(self, name: str) -> Json:
         return self.definition()
@@ -180,9 +186,9 @@ class ScalingGroup(Group[P_co], SizedGroup[P_co]):
             raise NoActionNeeded(detail=text)
         if self.cooldown_left() > 0:
             raise NoActionNeeded("cooldown", math.ceil(self.cooldown_left()))
-        own = wanted["cooldown"]
+        own, names = wanted["cooldown"], self._names()  # before the data change, so that a plan holds
         self.begin_cooldown(limits.cooldown if own is None else cast(float, own), f"{kind} : {adjustment:g}")
-        return self._step(Batch(self.limited(size), 0), self.definition())
+        return self._step(Batch(self.limited(size), 0), self.definition(), new_name=names.__next__)
 
     def live_metadata(self) -> JsonMap:
         """Return the metadata with the end of the cooldown, as in Heat."""

@@ -60,7 +60,7 @@ def test_a_version_is_compared(own_heat: Heat) -> None:
         ({"approval_ttl": 59, "revisions": 201}, "revisions: must be at most 200"),
         ({"four_eyes": True}, "four_eyes: it needs authentication"),
         ({"guard": None}, "unknown key guard"),
-        ({"rules": [{"name": "a"}]}, "rules[0]: needs for, when, then, message"),
+        ({"rules": [{"name": "a"}]}, "rules[0]: needs for, then, message"),
         ({"change_policy": "2026-11-27"}, "change_policy: must be"),
     ],
 )

@@ -29,7 +29,8 @@ CHANGED = template(g=GROUP, up=POLICY, n=NUMBERED, a=value("2"))
 
 
 def rule(name: str = "r", **keys: Any) -> dict[str, Any]:
-    return {"name": name, "for": "plan", "when": "true", "then": "deny", "message": "not here", **keys}
+    told = {"name": name, "for": "plan", "when": "true", "then": "deny", "message": "not here", **keys}
+    return {key: one for key, one in told.items() if one is not None}
 
 
 def rules(heat: Heat, *told: dict[str, Any]) -> None:
@@ -230,7 +231,12 @@ def test_hidden_values_are_masked(heat: Heat) -> None:
         ({"when": "1"}, "no bool, but of the type INT"),
         ({"then": "approve", "on": ["update", "heal"]}, "rules[0].then (r): approve is not for heal"),
         ({"on_error": "approve", "on": ["heal"]}, "rules[0].on_error (r): approve is not for heal"),
-        ({"url": "https://example.com"}, "rules[0]: unknown key url"),
+        ({"url": "https://example.com"}, "rules[0] (r): a rule has either when, an expression, or url, an endpoint"),
+        ({"when": None, "url": "https://example.com"}, 'rules[0].url (r): the setting rule_hosts does not list'),
+        ({"when": None, "url": "https://e.com", "for": "resource"}, "rules[0].url (r): an endpoint judges the"),
+        ({"when": None}, "rules[0] (r): a rule has either when"),
+        ({"deadline": 5}, "rules[0].deadline (r): only a rule with a url has a deadline"),
+        ({"when": None, "url": "https://e.com", "deadline": 21}, "rules[0].deadline"),
         ({"types": ["OS::*"]}, "rules[0].types: only a rule for: resource has types"),
         ({"then": "allow"}, "rules[0].then: must be one of"),
         ({"message": "m" * 501}, "rules[0].message"),

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from msgspec import convert
 
 from heatlite.features.change_policy.effective import Occasion, Origin, PlacedRule, Result, Rule
-from heatlite.features.rules.expressions import Variables
-from heatlite.features.rules.judging import judged, lines
+from heatlite.features.rules.judging import judged
+from heatlite.features.rules.plan_lines import lines
 from heatlite.features.rules.scene import Scene, SeenResource
 
 RANKS = {"warn": 0, "approve": 1, "deny": 2}
@@ -27,7 +27,7 @@ def seen(*types: str) -> Scene:
         SeenResource(f"r{place}", (one, one), {"path": f"r{place}", "type": one, "properties": {}})
         for place, one in enumerate(types)
     ]
-    return Scene(Variables({"operation": "update"}, {}, datetime(2026, 1, 1, tzinfo=UTC)), resources)
+    return Scene({"operation": "update"}, {}, datetime(2026, 1, 1, tzinfo=UTC), resources)
 
 
 RULES = st.lists(
@@ -61,7 +61,7 @@ def test_all_are_asked_and_the_strictest_counts(
             patterns = one["types"] or ["*"]
             paths = [f"r{n}" for n, kind in enumerate(types) if any(fnmatchcase(kind, each) for each in patterns)]
         expected += [(f"r{place}", effect, path) for path in paths if effect is not None]
-    found = judged(rules, occasion, seen(*types))
+    found = judged(rules, occasion, seen(*types), {})
     assert sorted(map(str, expected)) == sorted(str((x.name, x.result.value, x.path)) for x in found.findings)
     strictest = max((effect for _, effect, _ in expected), key=RANKS.__getitem__, default=None)
     assert (found.strictest and found.strictest.value) == strictest
@@ -71,13 +71,13 @@ def test_all_are_asked_and_the_strictest_counts(
 
 def test_reasons_of_approvals() -> None:
     told = [rule("a", then="approve"), rule("b", then="approve", **{"for": "plan"}), rule("c")]
-    assert judged(told, Occasion.UPDATE, seen(*TYPES)).reasons == ["rule:b", "rule:a"]
-    assert judged(told, Occasion.UPDATE, seen()).reasons == ()
-    assert judged(told, Occasion.DELETE, seen()).reasons == ["rule:b"]
+    assert judged(told, Occasion.UPDATE, seen(*TYPES), {}).reasons == ["rule:b", "rule:a"]
+    assert judged(told, Occasion.UPDATE, seen(), {}).reasons == ()
+    assert judged(told, Occasion.DELETE, seen(), {}).reasons == ["rule:b"]
 
 
 def test_an_error_names_itself() -> None:
-    found = judged([rule(when="resource.properties.nope == 1", on_error="warn")], Occasion.CREATE, seen(TYPES[0]))
+    found = judged([rule(when="resource.properties.nope == 1", on_error="warn")], Occasion.CREATE, seen(TYPES[0]), {})
     assert found.errors == 1
     assert [*lines(found.findings)] == [
         '! warn r  r0: no (the rule could not be evaluated: Key not found in map : "nope")'
@@ -87,13 +87,13 @@ def test_an_error_names_itself() -> None:
 
 def test_an_alias_of_a_type_does_not_pass() -> None:
     one = SeenResource("a", ("My::Net", "OS::Neutron::Net"), {})
-    scene = Scene(Variables({}, {}, datetime(2026, 1, 1, tzinfo=UTC)), [one])
+    scene = Scene({}, {}, datetime(2026, 1, 1, tzinfo=UTC), [one])
     for pattern in ("OS::Neutron::*", "My::*"):
-        assert judged([rule(types=[pattern])], Occasion.CREATE, scene).findings
+        assert judged([rule(types=[pattern])], Occasion.CREATE, scene, {}).findings
 
 
 def test_repairs_are_asked_only_if_the_rule_says_so() -> None:
     """B6."""
-    assert not judged([rule()], Occasion.HEAL, seen(TYPES[0])).findings
-    assert judged([rule(on=["heal"])], Occasion.HEAL, seen(TYPES[0])).findings
-    assert not judged([rule(on=["heal"])], Occasion.DELETE, seen(TYPES[0])).findings
+    assert not judged([rule()], Occasion.HEAL, seen(TYPES[0]), {}).findings
+    assert judged([rule(on=["heal"])], Occasion.HEAL, seen(TYPES[0]), {}).findings
+    assert not judged([rule(on=["heal"])], Occasion.DELETE, seen(TYPES[0]), {}).findings

@@ -9,7 +9,7 @@ from msgspec import convert
 from heatlite.cli.files import load_file
 from heatlite.features.change_policy.document import ProjectDocument, of_yaml, rules_of
 from heatlite.features.change_policy.effective import About, Occasion, Origin, PlacedRule
-from heatlite.features.rules.expressions import Variables, fault
+from heatlite.features.rules.expressions import fault
 from heatlite.features.rules.judging import judged
 from heatlite.features.rules.scene import Scene, SeenResource
 from tests.tables import table
@@ -30,8 +30,8 @@ def struck(
     about = {"path": "a", "type": kind, "action": "create", "properties": {}, "old": {}, "unknown": [], **resource}
     counts = dict.fromkeys(("create", "update", "replace", "delete", "keep"), 0)
     told = {"operation": "update", "tags": [], "counts": {**counts, **(plan or {}).pop("counts", {})}, **(plan or {})}
-    scene = Scene(Variables(told, {}, now), [SeenResource("a", (kind, kind), about)])
-    found = judged(rules(name), Occasion(occasion), scene)
+    scene = Scene(told, {}, now, [SeenResource("a", (kind, kind), about)])
+    found = judged(rules(name), Occasion(occasion), scene, {})
     assert not found.errors, found.findings
     return bool(found.findings)
 
