@@ -43,3 +43,22 @@ class GuardRequest(Body, frozen=True, omit_defaults=True):
 
     A source is heard by any report since the end of the changes, but one that says that it cannot see.
     """
+
+    def looser_than(self, other: "GuardRequest") -> list[str]:
+        """Return the keys in which it asks less than another guard."""
+        found = ["bake"] if self.bake < other.bake else []
+        if not _has_all(self.alerts, other.alerts):
+            found.append("alerts")
+        if not {*other.sources} <= {*self.sources}:
+            found.append("sources")
+        return [*found, "unknown"] if (other.unknown, self.unknown) == (Unknown.WAIT, Unknown.PASS) else found
+
+
+def _has_all(own: list[Condition] | UnsetType, others: list[Condition] | UnsetType) -> bool:
+    """Return True if conditions have all others.
+
+    All reports of a tree are no condition.
+    """
+    if isinstance(own, UnsetType) or isinstance(others, UnsetType):
+        return own is others
+    return all(one in own for one in others)

@@ -153,7 +153,7 @@ class Aftermath:
         if self._stopping.control is Control.END_BAKE:
             return BakeEnd.ENDED
         if guarding is None:
-            return BakeEnd.PASSED
+            return BakeEnd.UNKNOWN
         return retry_while_unavailable(self._clock, guarding.verdict, self._commits.action, guard.since)
 
     def _end(self, guard: Bake) -> None:

@@ -5,7 +5,6 @@ from enum import StrEnum
 from typing import Annotated, Final, Literal, TypeAlias, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
-from msgspec.structs import replace
 
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import Json, JsonMap, whole_numbers
@@ -305,8 +304,8 @@ def loosened(before: PolicyKeys | Policy, after: PolicyKeys | Policy) -> Sequenc
 
 
 def _keeps_guard(old: GuardRequest | None, new: GuardRequest | None) -> bool:
-    """Return True if a guard stays, or only bakes longer."""
-    return old is None or (new is not None and new.bake >= old.bake and replace(new, bake=old.bake) == old)
+    """Return True if a guard stays, or becomes stricter."""
+    return old is None or (new is not None and not new.looser_than(old))
 
 
 def _is_looser(

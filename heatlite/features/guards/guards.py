@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET, convert, to_builtins
-from msgspec.structs import replace
 
 from heatlite.api.components import Components
 from heatlite.core.actions.payloads import BakeEnd
@@ -48,7 +47,7 @@ class Guards:
         """Return the guard of an update as its inputs show it; None: it has none.
 
         One that the request does not name is that of the change policy. Raises HTTPBadRequest, and Forbidden for a
-        caller who may not switch that off.
+        looser one by a caller who may not loosen change policies.
         """
         given = checked(further, GuardKeys).guard
         if given is not None and stack is None:
@@ -58,15 +57,23 @@ class Guards:
         if stack is None:
             return None
         guard = self._of_policy(stack)
-        if given is False and guard is not None:
-            _require_loosening(context, stack)
+        if given is not None and guard is not None:
+            _check_strictness(context, stack, given, guard)
         if isinstance(given, GuardRequest):
+            self._check_heard(given)
             guard = given
         if guard is None or given is False:
             return None
         self._check_sources(context.project, guard)
         document: AnyMap = to_builtins(guard)
         return document
+
+    def _check_heard(self, guard: GuardRequest) -> None:
+        """Raise HTTPBadRequest for a guard that waits for reports where none can come."""
+        if not self._hears and guard != GuardRequest(guard.bake, unknown=Unknown.PASS):
+            raise HTTPBadRequest(
+                "guard: the feature healing is off, so no alert can be heard. Leave it at bake, with unknown: pass."
+            )
 
     def _of_policy(self, stack: StackRecord) -> GuardRequest | None:
         """Return the guard of updates that bring none."""
@@ -78,11 +85,7 @@ class Guards:
 
     def _check_sources(self, project: str, guard: GuardRequest) -> None:
         named = [one for one in guard.sources if one != ANY]
-        if not self._hears:
-            if named or guard.alerts is not UNSET:
-                raise HTTPBadRequest("guard: the feature healing is off, so no alert can be heard. Leave it at bake.")
-            return
-        if not named:
+        if not self._hears or not named:
             return
         from heatlite.features.healing.reports import has_source
 
@@ -101,12 +104,9 @@ class Guards:
 
     def verdict(self, action: ActionRecord, since: float) -> BakeEnd | None:
         """Return how a bake ends whose time is over; None: no source was heard yet."""
-        record = self._rows.get(action.id)
-        if record is None or not self._hears:
-            return BakeEnd.UNKNOWN
-        guard = convert(record.document, GuardRequest)
-        named = {*guard.sources} - {ANY}
-        if record.heard and named <= {*record.heard}:
+        record, guard = self._rows.get(action.id), convert(action.inputs.guard, GuardRequest)
+        heard = frozenset(() if record is None else record.heard)
+        if heard and {*guard.sources} - {ANY} <= heard:
             return BakeEnd.PASSED
         return BakeEnd.UNKNOWN if guard.unknown is Unknown.PASS else None
 
@@ -147,7 +147,7 @@ class Guards:
             if fired is not None:
                 self._fire(record, fired)
             elif is_heard and record.bakes_until is not None and delivered.source not in record.heard:
-                self._rows.hear(replace(record, heard=(*record.heard, delivered.source)))
+                self._rows.hear(record.action_id, delivered.source)
 
     def _note(self, delivered: "Delivered") -> None:
         project, source = delivered.project, delivered.source
@@ -172,14 +172,18 @@ class Guards:
         self._store.controls.signal(record.action_id, Control.CANCEL_ROLLBACK, self._clock.now())
 
 
-def _require_loosening(context: Context, stack: StackRecord) -> None:
-    """Raise Forbidden if a caller may not loosen change policies."""
+def _check_strictness(context: Context, stack: StackRecord, given: GuardRequest | bool, policy: GuardRequest) -> None:
+    """Raise Forbidden for a guard that is looser than the policy's.
+
+    Callers may have it who may loosen change policies.
+    """
     from heatlite.features.change_policy.effective import PUT
 
-    if not context.may(PUT):
+    looser = given.looser_than(policy) if isinstance(given, GuardRequest) else ["guard: false switches it off"]
+    if looser and not context.may(PUT):
         raise Forbidden(
-            f"The change policy of stack {stack.name} has a guard, and guard: false switches it off. Leave guard out,"
-            f" or ask somebody with the right {PUT}."
+            f"The change policy of stack {stack.name} has a guard, and this one is looser: {', '.join(looser)}. Leave"
+            f" guard out, or ask somebody with the right {PUT}."
         )
 
 

@@ -63,14 +63,18 @@ class GuardStore(FeatureStore):
         return found
 
     def open(self, project: str) -> list[GuardRecord]:
-        """Return the guards of a project that may take an update back."""
-        return self._table.select("WHERE project = ? AND is_open = ?", (project, True))
+        """Return the guards of a project that may take an update back.
 
-    def hear(self, record: GuardRecord) -> None:
-        """Note which sources were heard."""
-        self.database.send(
-            "UPDATE update_guard SET heard = ? WHERE action_id = ?", (dump(record.heard), record.action_id)
-        )
+        In the order in which to lock them.
+        """
+        return self._table.select("WHERE project = ? AND is_open = ? ORDER BY action_id", (project, True))
+
+    def hear(self, action_id: str, source: str) -> None:
+        """Note that a source was heard."""
+        held = self._table.first(f"WHERE action_id = ?{self.database.backend.for_update}", (action_id,))
+        if held is not None and source not in held.heard:
+            sql = "UPDATE update_guard SET heard = ? WHERE action_id = ?"
+            self.database.write(sql, (dump((*held.heard, source)), action_id))
 
     def fire(self, action_id: str, fired: FiredAlert) -> bool:
         """Note the alert that takes an update back.

@@ -110,6 +110,12 @@ def test_the_guard_of_a_policy(town: Town) -> None:
     assert member.call("PUT", f"{path}/preview?plan=true", second, 200).json["plan"]["guard"]["bake"] == HOUR
     refused = member.call("PUT", path, {**second, "guard": False}, 403).json["error"]["message"]
     assert "change_policy:put" in refused
+    for looser in ({"bake": 60}, {"bake": HOUR, "unknown": "pass"}, {"bake": HOUR, "alerts": [{"labels.s": ["x"]}]}):
+        refused = member.call("PUT", path, {**second, "guard": looser}, 403).json["error"]["message"]
+        assert f"looser: {next(key for key in looser if key != 'bake' or looser[key] == 60)}" in refused
+    stricter = {**second, "guard": {"bake": 2 * HOUR}}
+    assert member.call("PUT", f"{path}/preview?plan=true", stricter, 200).json["plan"]["guard"]["bake"] == 2 * HOUR
+    admin.call("PUT", f"{path}/preview?plan=true", {**second, "guard": {"bake": 60}}, 200)
     for guard in ({"bake": 60}, {"bake": HOUR, "unknown": "pass"}, None):
         refused = member.call("PUT", f"{path}/change_policy", {**form, "guard": guard}, 403).json["error"]["message"]
         assert "this loosens guard" in refused

@@ -2,12 +2,17 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.actions.payloads import BakeEnd
+from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.status import ActionStatus, Status, Verb
+from heatlite.features.change_policy.store.records import ChangePolicyRecord
+from heatlite.features.change_policy.store.store import ChangePolicyStore
 from heatlite.features.guards.errors import GuardFiring
 from heatlite.features.guards.guards import Guards
 from heatlite.features.guards.store.store import GuardStore
@@ -168,6 +173,87 @@ def test_silence_is_not_health(engine: Engine) -> None:
         assert final(engine.settle(stack)) == "UPDATE_COMPLETE"
     outputs = last(engine, stack).outputs
     assert outputs.guard is not None and outputs.guard.result is BakeEnd.PASSED
+
+
+def test_silence_where_healing_is_off(plugins: Path, place: Path) -> None:
+    """C5: a request has to say that silence passes; else a bake is ended by hand."""
+    engine = Engine(place, features=("change_policy", "guards"))
+    stack = engine.create(BEFORE)
+    for more in ({}, {"alerts": [CRITICAL], "unknown": "pass"}, {"sources": ["generic"], "unknown": "pass"}):
+        with pytest.raises(HTTPBadRequest, match="the feature healing is off"):
+            engine.put(stack, AFTER, further=guard(**more))
+    with baking(engine, stack, unknown="pass"):
+        engine.clock.pass_(BAKE)
+        assert final(engine.settle(stack)) == "UPDATE_COMPLETE"
+    outputs = last(engine, stack).outputs
+    assert outputs.guard is not None and outputs.guard.result is BakeEnd.UNKNOWN
+    policy: Any = {"change_policy": "2026-11-28", "guard": {"bake": BAKE}}
+    record = ChangePolicyRecord(engine.who.project, stack.id, policy, 1, "ada", engine.clock.now())
+    with engine.store.transaction():
+        engine.store.of(ChangePolicyStore).put(record)
+    with engine.clock.held():
+        engine.put(stack, BEFORE, wait=False)
+        bakes(engine, stack)
+        for _ in range(3):
+            engine.clock.pass_(BAKE)
+            bakes(engine, stack)
+        assert len(objects(engine, stack)["/a"]) == 2
+        engine.components.controls.end_bake(engine.who, stack, "")
+        assert final(engine.settle(stack)) == "UPDATE_COMPLETE"
+    engine.close()
+
+
+def test_a_bake_while_the_feature_is_off(engine: Engine) -> None:
+    """It ends at its time, and does not say that a source was heard."""
+    stack = engine.create(BEFORE)
+    with baking(engine, stack):
+        engine.end()
+        engine.settings = replace(engine.settings, features=())
+        engine.open()
+        engine.clock.pass_(BAKE)
+        assert final(engine.settle(stack)) == "UPDATE_COMPLETE"
+    outputs = last(engine, stack).outputs
+    assert outputs.guard is not None and outputs.guard.result is BakeEnd.UNKNOWN
+
+
+BLIND: dict[str, Any] = {"reports": [{"key": "b", "status": "unknown", "stack": "s", "resource": "a"}]}
+BROKEN: dict[str, Any] = {"reports": [{"key": "b"}]}
+
+
+@pytest.mark.parametrize("body", [BLIND, BROKEN])
+def test_who_is_not_heard(engine: Engine, body: Any) -> None:
+    """C5: a source that cannot see, or that says nothing."""
+    stack = engine.create(BEFORE)
+    with baking(engine, stack, sources=["generic", "alertmanager"]):
+        send(engine, alert("resolved"))
+        engine.components.of(Healing).intake.take(MEMBER, "generic", body)
+        for _ in range(2):
+            engine.clock.pass_(BAKE)
+            bakes(engine, stack)
+        well: Any = {"reports": [{"key": "b", "status": "healthy"}]}
+        engine.components.of(Healing).intake.take(MEMBER, "generic", well)
+        engine.clock.pass_(60)
+        assert final(engine.settle(stack)) == "UPDATE_COMPLETE"
+    outputs = last(engine, stack).outputs
+    assert outputs.guard is not None and outputs.guard.result is BakeEnd.PASSED
+
+
+def test_what_was_heard_before_the_bake(engine: Engine) -> None:
+    """C5: a report during the changes says nothing about their result."""
+    stack = engine.create(BEFORE)
+    slow = {**AFTER, "resources": {**AFTER["resources"], "slow": thing("x", wait_secs=500)}}
+    with engine.clock.held():
+        engine.put(stack, slow, wait=False, further=guard())
+        engine.wait_for(lambda: "slow" in engine.states(stack))
+        send(engine, alert("resolved"))
+        engine.clock.pass_(500)
+        bakes(engine, stack)
+        engine.clock.pass_(BAKE)
+        bakes(engine, stack)
+        shown = engine.components.of(Guards).shown([last(engine, stack).id])
+        assert shown[last(engine, stack).id]["heard"] == []
+        engine.stacks.cancel(engine.who, engine.get(stack), rollback=True)
+    engine.settle(stack)
 
 
 def test_the_deadline_rolls_a_silent_bake_back(engine: Engine) -> None:
