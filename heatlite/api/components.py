@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from heatlite.engine.operations.membership.leaving import Leaving
     from heatlite.engine.operations.membership.writing import MembershipWriter
     from heatlite.engine.operations.protection import Protection
-    from heatlite.engine.operations.redefining import Redefining
+    from heatlite.engine.operations.redefining.changes import Redefining
     from heatlite.engine.operations.repairs import Repairs
     from heatlite.engine.operations.scheduled_requests import ScheduledRequests
     from heatlite.engine.operations.signals import Signals
@@ -148,9 +148,9 @@ class Components(Struct, frozen=True, dict=True):
 
     @LockedCachedProperty
     def redefining(self) -> "Redefining":
-        from heatlite.engine.operations.redefining import Redefining
+        from heatlite.engine.operations.redefining.changes import Redefining
 
-        return Redefining(self.store, self.clock, self.definitions, self.admission, self.reader)
+        return Redefining(self.store, self.clock, self.settings, self.definitions, self.admission, self.reader)
 
     @LockedCachedProperty
     def groups(self) -> "Groups":

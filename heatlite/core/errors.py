@@ -345,6 +345,15 @@ class ObjectNotReady(Conflict):
     """An existing object is broken, or its service still works on it."""
 
 
+class TemplateShared(Conflict):
+    """A template of several resources, which an operation would change for one."""
+
+    text = (
+        "{path} has the template {file}, as {others}: a change of it would change these, too. Nothing was done. Give"
+        " {path} a template of its own first."
+    )
+
+
 class ImportDiffers(Conflict):
     """An existing object differs from its definition."""
 

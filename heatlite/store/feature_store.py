@@ -239,10 +239,10 @@ class FeatureStore:
     def resources_moved(self, moved: Moved) -> None:
         """Change names and paths of resources, also while the feature is off."""
 
-    def check_definition(self, stack_id: str, names: Collection[str]) -> None:
-        """Raise the error that refuses a template of a client for a stack.
+    def check_definition(self, stack_id: str, defines: Callable[[Sequence[str]], bool]) -> None:
+        """Raise the error that refuses a template of a client for a root stack.
 
-        `names` are those of its resources.
+        `defines` tells whether the new definition has a resource, by the names that lead to it.
         """
 
     def definition_taken(self, stack_id: str) -> None:

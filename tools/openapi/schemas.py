@@ -261,6 +261,7 @@ SCHEMAS: JsonMap = {
             "readers": listed(answer(sources.AffectedReader)),
             "guard": {"type": "object"},
             "template": TEXT,
+            "files": MAP,
             "after": listed(_PLANNED),
             "restricted": answer(stacks.Restricted),
         },

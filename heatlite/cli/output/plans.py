@@ -105,8 +105,8 @@ def gone_and_staying(plan: Object) -> tuple[list[str], list[str]]:
     They are in the order of their paths.
     """
     lines: dict[str, list[str]] = {"delete": [], "keep": []}
-    for item in sorted(objects(plan, "resources"), key=_path):
-        named = f"{_path(item)}  ({text(item.get('resource_type'))})  {text(item.get('physical_resource_id'))}"
+    for item in sorted(objects(plan, "resources"), key=path_of):
+        named = f"{path_of(item)}  ({text(item.get('resource_type'))})  {text(item.get('physical_resource_id'))}"
         cause = text(item.get("cause"))
         stays = f"stays in the cloud: {cause}" if item.get("action") == "keep" else cause
         lines[text(item.get("action"))].append(f"{named}  {stays}".rstrip())
@@ -126,18 +126,19 @@ def draw(plan: Sequence[Object]) -> None:
             reasons = [text(item.get("cause")), _ORDERS.get(text(item.get("order")), "")]
             reasons += ["pulled in"] if item.get("selection") == "pulled_in" else []
             reason = "; ".join(filter(None, reasons))
-            shown = f"{mark} {_path(item)}  ({text(item.get('resource_type'))})"
+            shown = f"{mark} {path_of(item)}  ({text(item.get('resource_type'))})"
             render.line(f"{shown}  {reason}" if reason else shown, _STYLES[mark])
             for difference in objects(item, "properties"):
                 print(f"    {_difference(difference, mark)}")
             if item.get("metadata_differs"):
                 print("    its metadata changes")
         elif item.get("selection") == "left_out":
-            shown = f"  {_path(item)}  ({text(item.get('resource_type'))})  {text(item.get('cause')) or 'left out'}"
+            shown = f"  {path_of(item)}  ({text(item.get('resource_type'))})  {text(item.get('cause')) or 'left out'}"
             render.line(shown, "dim")
         if item.get("health"):
             reason = text(an_object(item, "health").get("reason"))
-            render.line(f"? {_path(item)}  ({text(item.get('resource_type'))})  its health is unknown: {reason}", "dim")
+            shown = f"? {path_of(item)}  ({text(item.get('resource_type'))})"
+            render.line(f"{shown}  its health is unknown: {reason}", "dim")
     found = Counter(text(item.get("action")) for item in plan)
     counts = [f"{found[action]} {word}" for action, word in OWNERSHIP.items() if found[action]]
     counts += [f"{found[action]} {word}" for action, word in WORDS.items()]
@@ -158,7 +159,8 @@ def left_out(restricted: Object) -> str:
     return f"an update has left out {', '.join(names[:MOST_SHOWN])}{more}"
 
 
-def _path(item: Object) -> str:
+def path_of(item: Object) -> str:
+    """Return the path of a resource of a plan."""
     path = item.get("path")
     return "/".join(map(text, path)) if isinstance(path, list) else ""
 
@@ -179,7 +181,7 @@ def rows(plan: Sequence[Object]) -> list[Object]:
     return [
         {
             "change": WORDS.get(action := text(item.get("action")), action),
-            "resource_name": _path(item),
+            "resource_name": path_of(item),
             "resource_type": item.get("resource_type"),
             "cause": item.get("cause"),
             "health": health_of(item),

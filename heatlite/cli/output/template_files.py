@@ -3,12 +3,16 @@
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
 
 from heatlite.cli import files
 from heatlite.cli.arguments import argument
-from heatlite.cli.client import Object, objects
+from heatlite.cli.client import Client, Object, Stack, objects
+from heatlite.cli.errors import CommandError
 from heatlite.core.errors import Invalid
-from heatlite.core.json import Json, JsonMap, steps
+from heatlite.core.json import Json, JsonMap, as_map, steps
 from heatlite.core.redaction.masking import MASK
 from heatlite.template.edits import applied
 from heatlite.template.source.loader import load
@@ -18,25 +22,44 @@ WRITE = argument(
     "--write",
     type=Path,
     metavar="FILE",
-    help="make the same change in this template file, if it is the template of the stack",
+    help="make the same change in this template file and those of its nested templates, if the stack has them",
 )
 
 
-def write(path: Path, stored: Mapping[str, Json], plan: Object) -> bool:
-    """Make the change of a plan in a template file, or print what to paste into it.
+class Stored(Struct, frozen=True):
+    """The definition that a stack had before."""
 
-    `stored` is the template of the stack before. Returns False if the file stays as it is. Raises CommandError.
+    template: Mapping[str, Json]
+    files: Mapping[str, Json] = {}
+    """Contents by address."""
+
+
+def stored(client: Client, stack: Stack) -> Stored:
+    """Return the definition that a stack has now."""
+    found = (client.request("GET", f"{stack.path}/{part}") for part in ("template", "files"))
+    return Stored(*map(as_map, found))
+
+
+def write(path: Path, before: Stored, plan: Object) -> bool:
+    """Make the change of a plan in a template file and those of nested templates.
+
+    Prints what to paste where a file is not as the stored one. Returns False if one stays as it is.
+    Raises CommandError.
     """
-    patch = objects(plan, "template_patch")
-    text = _changed(path, stored, patch)
-    if text is not None:
-        path.write_bytes(text.encode())
-        print(f"changed {path}", file=sys.stderr)
-    else:
-        print(f"{path} stays as it is, since it is not the template that the stack had. To paste:", file=sys.stderr)
-        print(fragment(patch), end="")
+    parts = [(path, before.template, plan)] if plan.get("template_patch") else []
+    for address, edits in as_map(plan.get("files")).items():
+        file = Path(unquote(urlsplit(address).path)) if address.startswith("file:") else Path(address)
+        parts.append((file, load(str(before.files.get(address))).data, as_map(edits)))
+    texts = [_changed(file, data, objects(edits, "template_patch")) for file, data, edits in parts]
+    for (file, _, edits), text in zip(parts, texts, strict=True):
+        if text is not None:
+            file.write_bytes(text.encode())
+            print(f"changed {file}", file=sys.stderr)
+        else:
+            print(f"{file} stays as it is, since it is not the template that the stack had. To paste:", file=sys.stderr)
+            print(fragment(objects(edits, "template_patch")), end="")
     _print_other(plan)
-    return text is not None
+    return None not in texts
 
 
 def _changed(path: Path, stored: Mapping[str, Json], patch: Sequence[Object]) -> str | None:
@@ -48,7 +71,7 @@ def _changed(path: Path, stored: Mapping[str, Json], patch: Sequence[Object]) ->
         goal = applied(load(before).data, patch)
         text = rewritten(before, patch, goal)
         return text if load(text).data == goal and MASK not in written([*patch]) else None
-    except (CannotRewrite, Invalid, LookupError, TypeError, ValueError):
+    except (CannotRewrite, CommandError, Invalid, LookupError, TypeError, ValueError):
         return None
 
 

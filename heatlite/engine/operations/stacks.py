@@ -245,7 +245,7 @@ class Stacks:
             plan.spare_locked(context, after)
             if _sends_template(request):
                 for one in self._store.features:
-                    one.check_definition(stack.id, prepared.definition.template.resources)
+                    one.check_definition(stack.id, partial(self._definitions.defines, prepared.definition))
                     one.definition_taken(stack.id)
             declare(self._store, after, context.user, now, before=stack.environment)
             plan.check_objects(after, request.plan_digest)
@@ -303,7 +303,7 @@ class Stacks:
         prepared = self._preparation.changed(stack, request, existing)
         check_types(context, prepared.types)
         for one in self._store.features if _sends_template(request) else ():
-            one.check_definition(stack.id, prepared.definition.template.resources)
+            one.check_definition(stack.id, partial(self._definitions.defines, prepared.definition))
         after = _begun(stack, request, prepared, existing, self._clock.now())
         planned = self._plan(stack, request, prepared)
         planned.choose(after)

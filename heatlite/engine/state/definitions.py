@@ -15,6 +15,7 @@ from heatlite.template.checks.check import examine
 from heatlite.template.checks.nested import Nested
 from heatlite.template.document import Definition, Template
 from heatlite.template.environment import Environment
+from heatlite.template.source.loader import load_template
 from heatlite.template.types import TypeCatalog
 
 MAX_RESOURCES = 30_000
@@ -73,6 +74,22 @@ class Definitions:
             known = self._within[definition] = examine(definition, self._types)[1]
             definition.refill()
         return known
+
+    def defines(self, definition: Definition, path: Sequence[str]) -> bool:
+        """Return whether a definition has a resource.
+
+        `path` are the names that lead to it, through nested templates.
+        """
+        name, *rest = path
+        wanted = definition.resources.get(name)
+        if not rest or wanted is None:
+            return not rest and name in definition.template.resources
+        target, files = definition.mapping.target(name, wanted.type), definition.template.files
+        if not target.is_template or target.file not in files:
+            return False
+        template = Template(load_template(files[target.file], target.file).data, files)
+        environment = definition.environment.for_child(name, target, {})
+        return self.defines(template.definition(environment, {}, strict=False, types=self._types), rest)
 
     def required_by(self, stack: StackRecord) -> Mapping[str, Sequence[str]]:
         """Map the names of resources to the names of those that require them directly."""

@@ -11,20 +11,13 @@ from heatlite.api.components import Components
 from heatlite.core.actions.payloads import ActionOutputs
 from heatlite.core.context import Context
 from heatlite.core.differences import Differences
-from heatlite.core.errors import HeatliteError, InvalidStackState, ResourceNotFound
+from heatlite.core.errors import HeatliteError, HTTPBadRequest, InvalidStackState, ResourceNotFound, TemplateShared
 from heatlite.core.json import JsonMap, pointer
-from heatlite.core.redaction.masking import hiding
+from heatlite.core.redaction.masking import Mask, hiding
 from heatlite.core.status import Status
-from heatlite.engine.operations.redefining import (
-    Redefining,
-    Redefinition,
-    Rows,
-    planned,
-    redefined,
-    require_given,
-    require_root,
-    waiting,
-)
+from heatlite.engine.operations.redefining.changes import Redefining, Redefinition, require_given
+from heatlite.engine.operations.redefining.planning import waiting
+from heatlite.engine.operations.redefining.tree import Draft, Level, Path, Rows, Tree
 from heatlite.engine.planning.collect import evaluate
 from heatlite.engine.planning.hidden_parts import HiddenParts
 from heatlite.engine.preview.preview_views import detailed_plan, plan_entry
@@ -35,13 +28,13 @@ from heatlite.engine.types.differences import Part, compare, shown, with_hidden
 from heatlite.engine.types.observation import is_compared, observe
 from heatlite.engine.types.resource_factory import ResourceFactory, Values
 from heatlite.features.drift.errors import DriftNotAcceptable
-from heatlite.features.drift.origins import NoOrigin, edits_for
-from heatlite.features.drift.reverting import Paths
+from heatlite.features.drift.origins import NoOrigin, Origin, edits_for
+from heatlite.features.drift.reverting import Paths, drifted_paths
 from heatlite.features.drift.states import DriftState
 from heatlite.features.drift.store.store import DriftStore
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.document import Definition
-from heatlite.template.edits import Edit, edited
+from heatlite.template.edits import Edit
 from heatlite.template.edits import Part as DefinitionPart
 from heatlite.template.ignored import ignored
 
@@ -56,16 +49,16 @@ class AcceptedDifference(Struct, frozen=True, forbid_unknown_fields=True):
     """A difference to accept."""
 
     path: Annotated[str, Meta(min_length=1)]
-    """Name of the resource."""
+    """Path of the resource."""
     pointer: Annotated[str, Meta(pattern="^/.")]
     """JSON Pointer into its properties, as in a list of drift."""
 
 
 class AcceptRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """The drift to accept; without either list all of the root template's resources."""
+    """The drift to accept; without either list all of the stack."""
 
     resources: Paths = ()
-    """Names of resources."""
+    """Paths from the stack on, such as ``data/vol``. That of a nested stack stands for what is drifted in it."""
     differences: Annotated[tuple[AcceptedDifference, ...], Meta(max_length=MAX_DIFFERENCES)] = ()
     """Single differences, in place of ``resources``."""
     plan_digest: str | None = None
@@ -79,10 +72,21 @@ class AcceptRequest(Struct, frozen=True, forbid_unknown_fields=True):
 class _Seen(Struct, frozen=True):
     """The drift of one resource."""
 
+    level: Level
     row: ResourceRecord
     live: JsonMap
+    hidden: HiddenParts | None
     parts: Sequence[Part]
     """Those to accept."""
+
+    @property
+    def path(self) -> str:
+        """The path of the resource from the root on."""
+        return self.level.full(self.row.name)
+
+    def left(self, row: ResourceRecord, resources: ResourceFactory) -> Sequence[Part]:
+        """Return the differences of the object from another row, as a check finds them."""
+        return _compare(resources, row, self.live, self.level.definition, self.hidden)
 
 
 class Accepting:
@@ -93,102 +97,127 @@ class Accepting:
         self._store = core.store
         self._redefining: Redefining = core.redefining
 
-    def plan(self, stack: StackRecord, asked: AcceptRequest) -> ShownPlan:
+    def plan(self, context: Context, stack: StackRecord, asked: AcceptRequest) -> ShownPlan:
         """Return the plan of an acceptance. Reads the objects.
 
         Raises as `start`, but for locks and running actions.
         """
-        require_root(stack)
         self._core.admission.require_cloud(stack)
-        return self._planned(stack, asked).shown
+        return self._planned(context, stack, asked).shown
 
     def start(self, context: Context, stack: StackRecord, asked: AcceptRequest, body: JsonMap) -> None:
-        """Accept drift of a root stack, in one transaction after the objects were read.
+        """Accept drift of a tree, in one transaction after the objects were read.
 
         `body` is the request, for a replay after a lock. Raises PlanChanged, DriftNotAcceptable, InvalidStackState if
         nothing differs or an object cannot be read, and as `Admission.admitted`.
         """
         request = self._core.admission.precheck(context, Operation.ACCEPT, stack, "POST", "/actions", body)
-        require_root(stack)
         require_given("accept_drift", asked.plan_digest)
-        change = self._planned(stack, asked)
+        change = self._planned(context, stack, asked)
         self._redefining.require_digest(change, stack, asked.plan_digest)
         options = body[Operation.ACCEPT]
         self._redefining.carry_out(context, request, change, options if isinstance(options, dict) else {})
 
-    def _planned(self, stack: StackRecord, asked: AcceptRequest) -> Redefinition:
+    def _planned(self, context: Context, stack: StackRecord, asked: AcceptRequest) -> Redefinition:
         """Read the objects, and plan the acceptance."""
-        core, rows, now = self._core, self._store.resources.of(stack.id), self._core.clock.now()
-        before, resources = core.definitions.of(stack), core.reader.resources_of(stack)
-        view = resources.nested(stack.id) if stack.sealed else None
-        hidden = None if view is None else HiddenParts(view, resources)
+        core, tree = self._core, self._redefining.tree(stack)
         with hiding(core.reader.mask(stack)):
-            found = [self._seen(stack, row, resources, hidden, asked) for row in self._rows(stack, rows, asked)]
+            found = [self._seen(stack, level, row, asked) for level, row in self._rows(tree, asked)]
         seen = [one for one in found if one.parts]
         if not seen:
             raise InvalidStackState(NOT_DRIFTED.format("that", stack.name, stack.name))
-        request = _request(stack, before, seen)
+        origins = _origins(tree, seen)
+        request = _request(tree, origins)
         prepared = core.preparation.changed(stack, request, existing=True)
-        values = Values(resources, {row.name: row for row in current_rows(rows)})
-        changed, compared = [], dict[str, tuple[ResourceRecord, Differences]]()
-        for one in seen:
-            row = replace(one.row, properties=evaluate(prepared.definition, one.row.name, resources, values).properties)
-            with hiding(core.reader.mask(stack)):
-                parts = _compare(resources, row, one.live, before, hidden)
-            left = {part.path for part in parts}
-            if stays := [pointer(part.path) for part in one.parts if part.path in left and not part.is_item]:
-                raise DriftNotAcceptable(stack_name=stack.name, places=", ".join(row.name + path for path in stays))
-            changed.append(row)
-            compared[row.id] = row, shown(parts)
-        changes = Rows(rows, changed=changed)
-        after = redefined(stack, request, prepared, now)
-        left_over = waiting(planned(core.engine_services, after, prepared.definition, changes.after))
-        accepted = {one.row.name: tuple(pointer(part.path) for part in one.parts) for one in seen}
+        draft = self._redefining.draft(context, tree, request, prepared, core.engine_services)
+        compared = _set_rows(draft, tree, seen, origins, core.reader.mask(stack))
+        accepted = {one.path: tuple(pointer(part.path) for part in one.parts) for one in seen}
         details: JsonMap = {
             **self._redefining.edits(stack, prepared),
             "accepted": [{"path": name, "pointer": each} for name, paths in accepted.items() for each in paths],
         }
-        outputs = ActionOutputs(stack_status="UPDATE_COMPLETE", accepted=accepted)
-        entries = [plan_entry((one.row.name,), one.row, "accept", ACCEPTED) for one in seen]
-        plan = detailed_plan(entries, details, [*left_over.values()])
-        return Redefinition(plan, request, prepared, changes, [], {}, outputs, compared)
+        entries = [plan_entry((*one.level.path, one.row.name), one.row, "accept", ACCEPTED) for one in seen]
+        return Redefinition(
+            shown=detailed_plan(entries, details, [*waiting(draft.plan()).values()]),
+            request=request,
+            prepared=prepared,
+            rows=draft.rows(()),
+            events=[],
+            taken={},
+            outputs=ActionOutputs(stack_status="UPDATE_COMPLETE", accepted=accepted),
+            compared=compared,
+            nested=draft.nested,
+        )
 
-    def _rows(self, stack: StackRecord, rows: Sequence[ResourceRecord], asked: AcceptRequest) -> list[ResourceRecord]:
-        """Return the drifted rows to accept."""
-        current = {row.name: row for row in current_rows([*rows])}
-        known = self._store.of(DriftStore).of([row.id for row in current.values()])
-        drifted = {
-            name: row
-            for name, row in current.items()
-            if row.id in known and known[row.id].state is DriftState.DRIFTED and row.status is Status.COMPLETE
-        }
-        names = asked.resources or tuple(dict.fromkeys(one.path for one in asked.differences))
-        for name in names:
-            if "/" in name:
-                place = f"{name} (of a nested stack or a group: its template is not the stack's own)"
-                raise DriftNotAcceptable(stack_name=stack.name, places=place)
-            if name not in current:
-                raise ResourceNotFound(resource_name=name, stack_name=stack.name)
-            if name not in drifted:
-                raise InvalidStackState(NOT_DRIFTED.format(name, stack.name, stack.name))
-        return [drifted[name] for name in names or drifted]
+    def _rows(self, tree: Tree, asked: AcceptRequest) -> list[tuple[Level, ResourceRecord]]:
+        """Return the drifted rows to accept, with their stacks."""
+        stack, drift = tree.root, self._store.of(DriftStore)
+        paths = [one.path for one in asked.differences] or drifted_paths(drift, stack, asked.resources)
+        placed, places = list[tuple[Level, ResourceRecord]](), list[str]()
+        for path in dict.fromkeys(paths):
+            *above, name = path.split("/")
+            try:
+                level = tree.level(tuple(above))
+            except (HTTPBadRequest, TemplateShared) as error:
+                places.append(f"{path} ({error.message})")
+                continue
+            found = [row for row in current_rows(level.rows) if row.name == name]
+            if not found:
+                raise ResourceNotFound(resource_name=name, stack_name=level.stack.name)
+            placed.append((level, found[0]))
+        if places:
+            raise DriftNotAcceptable(stack_name=stack.name, places="; ".join(places))
+        known = drift.of([row.id for _, row in placed])
+        for level, row in placed:
+            is_drifted = row.id in known and known[row.id].state is DriftState.DRIFTED
+            if not is_drifted or row.status is not Status.COMPLETE:
+                raise InvalidStackState(NOT_DRIFTED.format(level.full(row.name), stack.name, stack.name))
+        return placed
 
-    def _seen(
-        self,
-        stack: StackRecord,
-        row: ResourceRecord,
-        resources: ResourceFactory,
-        hidden: HiddenParts | None,
-        asked: AcceptRequest,
-    ) -> _Seen:
-        kind, definition = resources.type_of(row), self._core.definitions.of(stack)
-        live = observe(resources.make(row)) if is_compared(row, kind) else row.properties
+    def _seen(self, root: StackRecord, level: Level, row: ResourceRecord, asked: AcceptRequest) -> _Seen:
+        resources, path = self._core.reader.resources_of(level.stack), level.full(row.name)
+        view = resources.nested(level.stack.id) if root.sealed else None
+        hidden = None if view is None else HiddenParts(view, resources)
+        live = observe(resources.make(row)) if is_compared(row, resources.type_of(row)) else row.properties
         if live is None or isinstance(live, HeatliteError):
             why = "it is gone" if live is None else live.message
-            raise InvalidStackState(NOT_SEEN.format(row.name, stack.name, why))
-        counted = [part for part in _compare(resources, row, live, definition, hidden) if not part.ignored]
-        wanted = [one.pointer for one in asked.differences if one.path == row.name]
-        return _Seen(row, live, [part for part in counted if not wanted or _is_in(pointer(part.path), wanted)])
+            raise InvalidStackState(NOT_SEEN.format(path, root.name, why))
+        counted = [one for one in _compare(resources, row, live, level.definition, hidden) if not one.ignored]
+        wanted = [one.pointer for one in asked.differences if one.path == path]
+        parts = [part for part in counted if not wanted or _is_in(pointer(part.path), wanted)]
+        return _Seen(level, row, live, hidden, parts)
+
+
+def _set_rows(
+    draft: Draft, tree: Tree, seen: Sequence[_Seen], origins: Sequence[Origin], mask: Mask
+) -> dict[str, tuple[ResourceRecord, Differences]]:
+    """Give rows the values of the new definition, where something is accepted.
+
+    Returns what is left to differ there, by row. Raises DriftNotAcceptable.
+    """
+    compared = dict[str, tuple[ResourceRecord, Differences]]()
+    accepted = {one.row.id: one for one in seen}
+    changed = {*((one.level.path, one.row.name) for one in seen), *((level.path, name) for level, name, _ in origins)}
+    for path in sorted({path for path, _ in changed}):
+        rows, resources, definition = tree.level(path).rows, draft.resources(path), draft.definition(path)
+        values, after = Values(resources, {row.name: row for row in current_rows(rows)}), list[ResourceRecord]()
+        for before in values.rows.values():
+            if (path, before.name) in changed and before.name in definition.resources:
+                wanted = evaluate(definition, before.name, resources, values)
+                after.append(replace(before, properties=wanted.properties))
+        draft.set(path, Rows(rows, changed=after))
+        for row in after:
+            one = accepted.get(row.id)
+            if one is None:
+                continue
+            with hiding(mask):
+                parts = one.left(row, resources)
+            left = {part.path for part in parts}
+            if stays := [pointer(part.path) for part in one.parts if part.path in left and not part.is_item]:
+                places = ", ".join(one.path + place for place in stays)
+                raise DriftNotAcceptable(stack_name=tree.root.name, places=places)
+            compared[row.id] = row, shown(parts)
+    return compared
 
 
 def _compare(
@@ -199,24 +228,34 @@ def _compare(
     return with_hidden(parts, None if hidden is None else partial(hidden.of, row.name))
 
 
-def _request(stack: StackRecord, before: Definition, seen: Sequence[_Seen]) -> Request:
-    """Return the definition with the live values. Raises DriftNotAcceptable."""
-    edits, places = list[Edit](), list[str]()
+def _origins(tree: Tree, seen: Sequence[_Seen]) -> list[Origin]:
+    """Return the edits that bring the live values into the definition.
+
+    Raises DriftNotAcceptable.
+    """
+    origins, places = list[Origin](), list[str]()
     for one in seen:
-        secret = [part for part in one.parts if part.hidden]
-        places += [f"{one.row.name}{pointer(part.path)} (a hidden value)" for part in secret]
+        path = one.level.path
+        levels = [tree.level(path[:depth]) for depth in range(len(path) + 1)]
+        places += [f"{one.path}{pointer(part.path)} (a hidden value)" for part in one.parts if part.hidden]
         try:
-            edits += edits_for(before, one.row.name, [part for part in one.parts if not part.hidden])
+            origins += edits_for(levels, one.row.name, [part for part in one.parts if not part.hidden])
         except NoOrigin as error:
-            places.append(f"{one.row.name} ({error})")
+            places.append(f"{one.path} ({error})")
     if places:
-        raise DriftNotAcceptable(stack_name=stack.name, places="; ".join(places))
-    given = [edit for edit in edits if edit.part is DefinitionPart.PARAMETERS]
-    of_template = [edit for edit in edits if edit.part is DefinitionPart.TEMPLATE]
-    return Request(
-        template=edited(before.template.document, {}, of_template).document,
-        parameters={str(edit.path[0]): edit.value for edit in given if not isinstance(edit.value, UnsetType)},
-    )
+        raise DriftNotAcceptable(stack_name=tree.root.name, places="; ".join(places))
+    return origins
+
+
+def _request(tree: Tree, origins: Sequence[Origin]) -> Request:
+    """Return the definition with the live values."""
+    of_templates, parameters = dict[Path, list[Edit]](), JsonMap()
+    for level, _, edit in origins:
+        if edit.part is DefinitionPart.TEMPLATE:
+            of_templates.setdefault(level.path, []).append(edit)
+        elif not isinstance(edit.value, UnsetType):
+            parameters[str(edit.path[0])] = edit.value
+    return replace(tree.edited(of_templates), parameters=parameters)
 
 
 def _is_in(path: str, wanted: Sequence[str]) -> bool:

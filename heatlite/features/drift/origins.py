@@ -6,6 +6,7 @@ from typing import TypeAlias
 from msgspec import UNSET, UnsetType
 
 from heatlite.core.json import Json, as_map
+from heatlite.engine.operations.redefining.tree import Level
 from heatlite.engine.types.differences import Part
 from heatlite.template import edits
 from heatlite.template.document import Definition
@@ -14,28 +15,31 @@ from heatlite.template.expression import Expression, Function, ListOf, fields, w
 from heatlite.template.functions.references import GetParam
 
 Path: TypeAlias = tuple[str, ...]
+Origin: TypeAlias = tuple[Level, str, Edit]
+"""An edit with its stack and the resource whose properties it changes."""
 
 
 class NoOrigin(Exception):
     """No edit of the template or of a parameter brings the value. The text says why."""
 
 
-def edits_for(definition: Definition, name: str, parts: Sequence[Part]) -> Iterator[Edit]:
+def edits_for(levels: Sequence[Level], name: str, parts: Sequence[Part]) -> Iterator[Origin]:
     """Yield the edits by which a resource gets the live values of `parts`.
 
-    Raises NoOrigin.
+    `levels` are the stacks from the root to that of the resource. Raises NoOrigin.
     """
     lists: dict[Path, list[Part]] = {}
     for part in parts:
         if part.is_item:
             lists.setdefault(part.path[:-1], []).append(part)
         else:
-            yield _edit(definition, name, part.path, part.live)
+            yield _edit(levels, name, part.path, part.live)
     for path, items in lists.items():
-        yield _edit_of_list(definition, name, path, items)
+        yield levels[-1], name, _edit_of_list(levels[-1].definition, name, path, items)
 
 
-def _edit(definition: Definition, name: str, path: Path, live: Json | UnsetType) -> Edit:
+def _edit(levels: Sequence[Level], name: str, path: Path, live: Json | UnsetType) -> Origin:
+    definition = levels[-1].definition
     value: object = definition.resources[name].properties
     for depth, step in enumerate(path):
         within = fields(value)
@@ -44,7 +48,7 @@ def _edit(definition: Definition, name: str, path: Path, live: Json | UnsetType)
             raise NoOrigin(f"{what} at {_shown(path[:depth])}")
         value = within.get(step)
     if _is_literal(value):
-        return Edit(edits.Part.TEMPLATE, (*_place(definition, name), *path), live)
+        return levels[-1], name, Edit(edits.Part.TEMPLATE, (*_place(definition, name), *path), live)
     if not isinstance(value, GetParam) or not isinstance(value.arguments, str):
         raise NoOrigin(f"{_named(value)} at {_shown(path)}")
     parameter = value.arguments
@@ -53,7 +57,9 @@ def _edit(definition: Definition, name: str, path: Path, live: Json | UnsetType)
         raise NoOrigin(f"parameter {parameter} at {_shown(path)}, which {readers} places read")
     if isinstance(live, UnsetType) or parameter not in definition.template.parameters:
         raise NoOrigin(f"parameter {parameter} at {_shown(path)}, which has no value")
-    return Edit(edits.Part.PARAMETERS, (parameter,), live)
+    if len(levels) > 1:  # the resource that has the template gives it
+        return _edit(levels[:-1], levels[-1].path[-1], (parameter,), live)
+    return levels[-1], name, Edit(edits.Part.PARAMETERS, (parameter,), live)
 
 
 def _edit_of_list(definition: Definition, name: str, path: Path, parts: Sequence[Part]) -> Edit:

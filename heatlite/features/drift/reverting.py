@@ -1,6 +1,7 @@
 """Puts back what differs from the stored properties."""
 
 import sys
+from collections.abc import Sequence
 from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct
@@ -50,10 +51,14 @@ class Reverting:
         return self._repairs.plan_revert(stack, self._paths(stack, asked), asked.resources).shown
 
     def _paths(self, stack: StackRecord, asked: RevertRequest) -> list[str]:
-        """Return the paths of the resources to put back."""
-        query = DriftQuery((DriftState.DRIFTED,), roots=(stack.id,), complete=True, limit=sys.maxsize)
-        drifted = sorted(self._drift.paths(self._drift.page(stack.project, query)).values())
-        found: dict[str, None] = {}
-        for path in asked.resources:
-            found.update(dict.fromkeys([one for one in drifted if one.startswith(f"{path}/")] or [path]))
-        return [*found] if asked.resources else drifted
+        return drifted_paths(self._drift, stack, asked.resources)
+
+
+def drifted_paths(store: DriftStore, root: StackRecord, asked: Sequence[str]) -> list[str]:
+    """Return the paths of what is drifted in a tree, or of some of its resources."""
+    query = DriftQuery((DriftState.DRIFTED,), roots=(root.id,), complete=True, limit=sys.maxsize)
+    drifted = sorted(store.paths(store.page(root.project, query)).values())
+    found: dict[str, None] = {}
+    for path in asked:
+        found.update(dict.fromkeys([one for one in drifted if one.startswith(f"{path}/")] or [path]))
+    return [*found] if asked else drifted

@@ -37,7 +37,7 @@ class ImportRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     resources: Annotated[dict[Text, Text | ImportedObject], Meta(min_length=1, max_length=MOST_RESOURCES)]
-    """Names in the template → objects; a text is an id."""
+    """Paths from the stack on, such as ``data/vol`` → objects; a text is an id."""
     template: Annotated[Any, Meta(extra_json_schema={"type": ["object", "string", "null"]})] = None
     """As in an update (PATCH). It must define what is imported, and change nothing else."""
     files: dict[str, str] | None = None
@@ -78,7 +78,7 @@ class DetachRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Resources that leave their stack alive."""
 
     resources: Annotated[tuple[Text, ...], Meta(min_length=1, max_length=MOST_RESOURCES)]
-    """Names in the template."""
+    """Paths from the stack on, such as ``data/vol``."""
     as_external: bool = False
     """Keep a reference to each object in the template (``external_id``), so that what reads it goes on."""
     plan_digest: str | None = None

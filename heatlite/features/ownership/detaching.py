@@ -1,7 +1,8 @@
 """Detachment of objects: their rows and definitions go, and they stay alive."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from heatlite.api.components import Components
@@ -10,18 +11,12 @@ from heatlite.core.context import Context
 from heatlite.core.errors import ActionConflict, DeletionProtected, HTTPBadRequest, InvalidStackState, ResourceNotFound
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
-from heatlite.engine.operations.redefining import (
-    Redefinition,
-    Rows,
-    planned,
-    redefined,
-    require_given,
-    require_root,
-    waiting,
-)
+from heatlite.engine.operations.redefining.changes import Redefinition, require_given
+from heatlite.engine.operations.redefining.planning import waiting
+from heatlite.engine.operations.redefining.tree import Level, Rows
 from heatlite.engine.preview.preview_views import detailed_plan, plan_entry
 from heatlite.engine.state.conflict_rules import Operation
-from heatlite.engine.state.requests import Request, ShownPlan
+from heatlite.engine.state.requests import ShownPlan
 from heatlite.engine.state.unit_of_work import operation_event
 from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.features.ownership.bodies import DetachRequest
@@ -29,13 +24,19 @@ from heatlite.features.ownership.errors import StillReferenced
 from heatlite.plugin.cloud import CloudResource
 from heatlite.plugin.nested import StackResource
 from heatlite.store.records import ResourceRecord, StackRecord
-from heatlite.template.document import Definition
-from heatlite.template.edits import Edit, Part, edited
+from heatlite.template.edits import Edit, Part
 from heatlite.template.expression import requires
 
 DETACHED = "Detached"
 """Reason of the event."""
 MOST_PLACES = 20
+
+
+class _Leaving(Struct, frozen=True):
+    """Resources of one stack that leave it."""
+
+    level: Level
+    rows: Mapping[str, ResourceRecord]
 
 
 class Detachments:
@@ -46,24 +47,22 @@ class Detachments:
         self._store = core.store
         self._redefining = core.redefining
 
-    def plan(self, stack: StackRecord, asked: DetachRequest) -> ShownPlan:
+    def plan(self, context: Context, stack: StackRecord, asked: DetachRequest) -> ShownPlan:
         """Return the plan of a detachment.
 
         Raises as `start`, but for locks and running actions.
         """
-        require_root(stack)
-        return self._planned(stack, asked).shown
+        return self._planned(context, stack, asked).shown
 
     def start(self, context: Context, stack: StackRecord, asked: DetachRequest, body: JsonMap) -> JsonMap:
-        """Detach objects of a root stack, in one transaction. Returns them by path.
+        """Detach objects of a tree, in one transaction. Returns them by path.
 
         `body` is the request, for a replay after a lock. Raises PlanChanged, StillReferenced, DeletionProtected,
-        ResourceNotFound, InvalidStackState, and as `Admission.admitted`.
+        ResourceNotFound, InvalidStackState, TemplateShared, and as `Admission.admitted`.
         """
         request = self._core.admission.precheck(context, Operation.DETACH, stack, "POST", "/actions", body)
-        require_root(stack)
         require_given("detach", asked.plan_digest)
-        change = self._planned(stack, asked)
+        change = self._planned(context, stack, asked)
         self._redefining.require_digest(change, stack, asked.plan_digest)
         options: JsonMap = {
             "resources": [*asked.resources],
@@ -73,61 +72,72 @@ class Detachments:
         self._redefining.carry_out(context, request, change, options)
         return {"detached": _shown(change.outputs.detached or {})}
 
-    def _planned(self, stack: StackRecord, asked: DetachRequest) -> Redefinition:
+    def _planned(self, context: Context, stack: StackRecord, asked: DetachRequest) -> Redefinition:
         """Plan a detachment. Reads the database only."""
-        rows, now = self._store.resources.of(stack.id), self._core.clock.now()
-        before = self._core.definitions.of(stack)
-        gone = {name: self._row(stack, name, rows) for name in dict.fromkeys(asked.resources)}
+        tree, now = self._redefining.tree(stack), self._core.clock.now()
+        leaving = [
+            _Leaving(level, {name: self._row(level, name) for name in names})
+            for level, names in ((tree.level(path), names) for path, names in tree.placed(asked.resources).items())
+        ]
+        gone = {one.level.full(name): row for one in leaving for name, row in one.rows.items()}
         held = self._store.held_resources([row.id for row in gone.values()])
-        for name, row in gone.items():
+        for path, row in gone.items():
             if row.id in held:
-                raise ActionConflict(f"Resource {name} of stack {stack.name} cannot leave now: {held[row.id]}")
-        places = [] if asked.as_external else [*_readers(before, gone)]
+                raise ActionConflict(f"Resource {path} of stack {stack.name} cannot leave now: {held[row.id]}")
+        places = [] if asked.as_external else [place for one in leaving for place in _readers(one)]
         if places:
             more = [f"{len(places) - MOST_PLACES} more"] if len(places) > MOST_PLACES else []
             raise StillReferenced(stack_name=stack.name, places=", ".join([*places[:MOST_PLACES], *more]))
-        wholes = {name: self._whole(stack, row) for name, row in gone.items()}
-        request = _without(before, gone, asked.as_external, wholes)
+        wholes = {row.id: self._whole(one.level.stack, row) for one in leaving for row in one.rows.values()}
+        edits = {one.level.path: _edits(one, wholes if asked.as_external else None) for one in leaving}
+        request = tree.edited(edits)
         prepared = self._core.preparation.changed(stack, request, existing=True)
-        if asked.as_external:
+        draft = self._redefining.draft(context, tree, request, prepared, self._core.engine_services)
+        for one in leaving:
+            level = one.level
+            if not asked.as_external:
+                draft.set(level.path, Rows(level.rows, gone=[*one.rows.values()]))
+                continue
+            defined = draft.definition(level.path).resources
             external = [
                 replace(
                     row,
                     external_id=row.physical_id,
-                    properties={key: value for key, value in row.properties.items() if key == wholes[name]},
+                    properties={key: value for key, value in row.properties.items() if key == wholes[row.id]},
                     metadata={},
-                    requires=tuple(sorted(prepared.definition.resources[name].requires)),
+                    requires=tuple(sorted(defined[name].requires)),
                     uses=(),
-                    deletion_policy=prepared.definition.resources[name].deletion_policy,
+                    deletion_policy=defined[name].deletion_policy,
                 )
-                for name, row in gone.items()
+                for name, row in one.rows.items()
             ]
-            changes = Rows(rows, changed=external)
-        else:
-            changes = Rows(rows, gone=[*gone.values()])
-        after = redefined(stack, request, prepared, now)
-        left = waiting(planned(self._core.engine_services, after, prepared.definition, changes.after))
+            draft.set(level.path, Rows(level.rows, changed=external))
         cause = "a reference to the object stays" if asked.as_external else "the object stays"
-        shown = [plan_entry((name,), row, "detach", cause) for name, row in gone.items()]
+        shown = [plan_entry(tuple(path.split("/")), row, "detach", cause) for path, row in gone.items()]
         outputs = ActionOutputs(
             stack_status="UPDATE_COMPLETE",
-            detached={name: ObjectOutput(row.type, row.physical_id or "") for name, row in gone.items()},
+            detached={path: ObjectOutput(row.type, row.physical_id or "") for path, row in gone.items()},
         )
-        plan = detailed_plan(shown, self._redefining.edits(stack, prepared), [*left.values()])
-        events = [operation_event(row, Operation.DETACH, DETACHED, now) for row in gone.values()]
-        return Redefinition(plan, request, prepared, changes, events, {}, outputs)
+        left = waiting(draft.plan()).values()
+        return Redefinition(
+            shown=detailed_plan(shown, self._redefining.edits(stack, prepared), [*left]),
+            request=request,
+            prepared=prepared,
+            rows=draft.rows(()),
+            events=[operation_event(row, Operation.DETACH, DETACHED, now) for row in gone.values()],
+            taken={},
+            outputs=outputs,
+            nested=draft.nested,
+        )
 
     def _whole(self, stack: StackRecord, row: ResourceRecord) -> str:
         """Return the property by which a part of another object is found; "" for others."""
         kind = ResourceFactory(stack, self._core.engine_services).type_of(row)
         return kind.within if issubclass(kind, CloudResource) else ""
 
-    def _row(self, stack: StackRecord, name: str, rows: Collection[ResourceRecord]) -> ResourceRecord:
+    def _row(self, level: Level, name: str) -> ResourceRecord:
         """Return the row of a resource that can be detached."""
-        if "/" in name:
-            text = f"{name}: only resources of the root template are detached. A member leaves its group."
-            raise HTTPBadRequest(text)
-        found = [row for row in rows if row.name == name]
+        stack, found = level.stack, [row for row in level.rows if row.name == name]
         if not found:
             raise ResourceNotFound(resource_name=name, stack_name=stack.name)
         row = found[-1]
@@ -149,35 +159,35 @@ class Detachments:
         return row
 
 
-def _readers(definition: Definition, gone: Collection[str]) -> Iterator[str]:
+def _readers(leaving: _Leaving) -> Iterator[str]:
     """Yield the places that read one of the resources."""
-    for name, resource in definition.resources.items():
+    level, gone = leaving.level, leaving.rows.keys()
+    for name, resource in level.definition.resources.items():
         if name not in gone and not resource.requires.isdisjoint(gone):
-            yield f"resources.{name}"
-    for name, output in definition.outputs.items():
+            yield f"resources.{level.full(name)}"
+    for name, output in level.definition.outputs.items():
         if not {*requires(output.value)}.isdisjoint(gone):
-            yield f"outputs.{name}"
+            yield f"outputs.{level.full(name)}"
 
 
-def _without(
-    before: Definition, gone: Mapping[str, ResourceRecord], as_external: bool, wholes: Mapping[str, str]
-) -> Request:
-    """Return the definition without the resources.
+def _edits(leaving: _Leaving, wholes: Mapping[str, str] | None) -> list[Edit]:
+    """Return the edits of a template that take the resources out of it.
 
-    `as_external`: with references to their objects.
+    With `wholes`, by row, references to their objects stay.
     """
-    section, keys = before.sections["resources"], before.keys
-    if as_external and "external_id" not in keys:
+    definition = leaving.level.definition
+    section, keys = definition.sections["resources"], definition.keys
+    if wholes is not None and "external_id" not in keys:
         raise HTTPBadRequest("A template of this version has no external_id: detach without as_external.")
     edits = []
-    for name, row in gone.items():
+    for name, row in leaving.rows.items():
         edit = Edit(Part.TEMPLATE, (section, name))
-        if as_external:
-            given = {key: value for key, value in row.properties.items() if key == wholes[name]}
+        if wholes is not None:
+            given = {key: value for key, value in row.properties.items() if key == wholes[row.id]}
             value: JsonMap = {keys["type"]: row.type, keys["external_id"]: row.physical_id}
             edit = replace(edit, value={**value, **({keys["properties"]: given} if given else {})})
         edits.append(edit)
-    return Request(template=edited(before.template.document, {}, edits).document)
+    return edits
 
 
 def _shown(objects: Mapping[str, ObjectOutput]) -> JsonMap:

@@ -36,7 +36,7 @@ class Import(Struct, frozen=True):
     is_new: bool
     """False: the row referred to the object before."""
     differences: tuple[str, ...]
-    """Sentences about parts that differ from the definition."""
+    """Parts that differ from the definition: their pointers, and both sides."""
     unverified: tuple[str, ...]
     """Pointers to properties that cannot be read; "" for all."""
     called: str | None
@@ -45,9 +45,6 @@ class Import(Struct, frozen=True):
 
 def require_importable(name: str, kind: ResourceType) -> None:
     """Raise HTTPBadRequest for a type without an object of its own in a cloud."""
-    if "/" in name:
-        text = f"{name}: only resources of the root template are imported. A group takes members by join."
-        raise HTTPBadRequest(text)
     if not kind.cloud_service or issubclass(kind, StackResource):
         raise HTTPBadRequest(f"resources.{name}: {kind.type_name} has no object in a cloud that could be imported.")
 
@@ -83,9 +80,7 @@ class Reader:
         seen = read(self.made(row, physical_id), ignored(definition, name))
         is_told = wanted.kind.has("live_properties")
         parts = compare(wanted.kind.schema, wanted.properties, seen.properties, Ignored()) if is_told else []
-        texts = [
-            f"{name}{one.path} is {_side(one.live)}, not {_side(one.stored)}" for one in shown(parts).found
-        ]
+        texts = [f"{one.path} is {_side(one.live)}, not {_side(one.stored)}" for one in shown(parts).found]
         row = replace(
             row if known is None else replace(known, external_id=None),
             type=defined.type,

@@ -14,18 +14,12 @@ from heatlite.core.json import JsonMap, as_map
 from heatlite.core.redaction.masking import hiding
 from heatlite.engine.admission.admission import Examined
 from heatlite.engine.admission.offered_types import check_types
-from heatlite.engine.operations.redefining import (
-    Redefinition,
-    Rows,
-    planned,
-    redefined,
-    require_given,
-    require_root,
-    waiting,
-)
+from heatlite.engine.operations.redefining.changes import Redefinition, require_given
+from heatlite.engine.operations.redefining.planning import planned_before, waiting
+from heatlite.engine.operations.redefining.tree import Level, Path, Rows, Tree
 from heatlite.engine.preview.preview_views import detailed_plan
 from heatlite.engine.state.conflict_rules import Operation
-from heatlite.engine.state.requests import Request, ShownPlan
+from heatlite.engine.state.requests import PlannedResource, Request, ShownPlan
 from heatlite.engine.state.unit_of_work import resource_event
 from heatlite.engine.types.adopted_objects import AdoptedObjects, LiveObject
 from heatlite.engine.types.existing_objects import read
@@ -33,16 +27,24 @@ from heatlite.engine.types.resource_factory import EngineServices, ResourceFacto
 from heatlite.features.ownership import only_import
 from heatlite.features.ownership.bodies import ImportedObject, ImportRequest
 from heatlite.features.ownership.errors import NotOnlyImport
-from heatlite.features.ownership.generating import Omission, References, function_in, generate, names_of, unique_name
+from heatlite.features.ownership.generating import (
+    Generated,
+    Omission,
+    References,
+    function_in,
+    generate,
+    names_of,
+    unique_name,
+)
 from heatlite.features.ownership.imported import Import, Reader, require_importable
 from heatlite.features.ownership.reading import ReadingCloud
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
-from heatlite.store.records import ResourceRecord, StackRecord
+from heatlite.store.records import StackRecord
 from heatlite.template.definitions.definitions import ResourceDefinition
 from heatlite.template.dialects import Dialect
 from heatlite.template.document import Definition
-from heatlite.template.edits import Edit, Part, edited
+from heatlite.template.edits import Edit, Part
 from heatlite.template.ignored import Ignored
 
 DIFFERS = (
@@ -52,11 +54,19 @@ DIFFERS = (
 
 
 class _Written(Struct, frozen=True):
-    """A definition that the server has written."""
+    """Definitions that the server has written, and the objects by path."""
 
     request: Request
     objects: Mapping[str, ImportedObject]
     omitted: tuple[Omission, ...]
+
+
+class _Made(Struct, frozen=True):
+    """An object with the properties that the server has written for it."""
+
+    type: str
+    resource: Resource[Schema]
+    generated: Generated
 
 
 class Imports:
@@ -72,7 +82,6 @@ class Imports:
 
         Raises as `start`, but for locks and running actions.
         """
-        require_root(stack)
         self._core.admission.require_cloud(stack)
         return self._planned(context, stack, asked).shown
 
@@ -85,7 +94,6 @@ class Imports:
         examine = partial(Examined, frozenset(_types(asked)), {"resources": [*asked.resources]})
         admission = self._core.admission
         request = admission.precheck(context, Operation.IMPORT, stack, "POST", "/actions", body, examine=examine)
-        require_root(stack)
         require_given("import", asked.plan_digest)
         change = self._planned(context, stack, asked)
         self._redefining.require_digest(change, stack, asked.plan_digest)
@@ -97,101 +105,146 @@ class Imports:
 
     def _planned(self, context: Context, stack: StackRecord, asked: ImportRequest) -> Redefinition:
         """Read the objects of an import, and plan it."""
-        services, rows = _reading(self._core.engine_services, stack), self._store.resources.of(stack.id)
-        now = self._core.clock.now()
-        reader = Reader(ResourceFactory(stack, services), rows, now)
-        before, omitted = self._core.definitions.of(stack), tuple[Omission, ...]()
+        core, services, tree = self._core, _reading(self._core.engine_services, stack), self._redefining.tree(stack)
+        now, omitted = core.clock.now(), tuple[Omission, ...]()
         objects: Mapping[str, ImportedObject] = asked.objects
+        placed = tree.placed(objects)
         request = asked.definition
         if request is None:
-            written = self._written(services, before, reader, objects)
+            written = self._written(services, tree, placed, objects)
             objects, request, omitted = written.objects, written.request, written.omitted
-        prepared = self._core.preparation.changed(stack, request, existing=True)
-        definition = prepared.definition
-        only_import.require(before, definition, objects)
+        prepared = core.preparation.changed(stack, request, existing=True)
+        only_import.require(tree, prepared.definition, placed)
         check_types(context, prepared.types)
-        for name, one in objects.items():
-            require_importable(name, reader.resources.kind(definition, name))
-            if one.type is not None and one.type != definition.resources[name].type:
-                text = f"the template says {definition.resources[name].type}, not {one.type}"
-                raise HTTPBadRequest(f"resources.{name}: {text}.")
-        with hiding(self._redefining.mask(stack, prepared)):
-            imports = reader.read(definition, objects)
+        draft = self._redefining.draft(context, tree, request, prepared, services)
+        imports = dict[str, Import]()
+        for path, names in placed.items():
+            level, definition = tree.level(path), draft.definition(path)
+            only_import.require_defined(level, definition, names)
+            reader = Reader(draft.resources(path), level.rows, now)
+            wanted = {name: objects[level.full(name)] for name in names}
+            for name, one in wanted.items():
+                require_importable(level.full(name), reader.resources.kind(definition, name))
+                if one.type is not None and one.type != definition.resources[name].type:
+                    text = f"the template says {definition.resources[name].type}, not {one.type}"
+                    raise HTTPBadRequest(f"resources.{level.full(name)}: {text}.")
+            with hiding(self._redefining.mask(stack, prepared)):
+                found = {level.full(one.row.name): one for one in reader.read(definition, wanted)}
+            imports |= found
+            new = [one.row for one in found.values() if one.is_new]
+            draft.set(path, Rows(level.rows, new, [one.row for one in found.values() if not one.is_new]))
         _require_different(imports)
-        taken = {one.row.name: LiveObject(one.kind, one.row.physical_id or "", one.called) for one in imports}
-        AdoptedObjects(self._store, reader.resources).require_unowned(taken)
-        changes = Rows(
-            rows, [one.row for one in imports if one.is_new], [one.row for one in imports if not one.is_new]
+        taken = {
+            path: LiveObject(one.kind, one.row.physical_id or "", one.called) for path, one in imports.items()
+        }
+        AdoptedObjects(self._store, draft.resources(())).require_unowned(taken)
+        plan = draft.plan()
+        self._require_only(tree, plan, imports, asked.changes)
+        details: JsonMap = {
+            **self._redefining.edits(stack, prepared),
+            "unverified": [
+                {"path": path, "pointer": each} for path, one in imports.items() for each in one.unverified
+            ],
+            "omitted": [as_map(to_builtins(one)) for one in omitted],
+        }
+        shown = [replace(one, action="import", cause="") for one in plan if "/".join(one.path) in imports]
+        outputs = ActionOutputs(
+            stack_status="UPDATE_COMPLETE",
+            imported={path: ObjectOutput(one.row.type, one.row.physical_id or "") for path, one in imports.items()},
         )
-        plan = planned(services, redefined(stack, request, prepared, now), definition, changes.after)
+        rows = [one.row for one in imports.values()]
+        return Redefinition(
+            shown=detailed_plan(shown, details, [*waiting(plan).values()]),
+            request=request,
+            prepared=prepared,
+            rows=draft.rows(()),
+            events=[resource_event(row, now) for row in rows],
+            taken=taken,
+            outputs=outputs,
+            written=rows if asked.definition is None else [],
+            nested=draft.nested,
+        )
+
+    def _require_only(
+        self, tree: Tree, plan: Sequence[PlannedResource], imports: Mapping[str, Import], changes: str
+    ) -> None:
+        """Raise the error of what an import leaves to the next update without consent."""
         left = waiting(plan)
-        others = {path: one for path, one in left.items() if path[0] not in objects}
+        above = {tuple(path.split("/")[:depth]) for path in imports for depth in range(1, path.count("/") + 2)}
+        others = {path: one for path, one in left.items() if path not in above}
         if others:
-            known = waiting(planned(services, stack, before, rows))
+            before = tree.level(())
+            engine = self._core.engine_services
+            known = waiting(planned_before(engine, tree.root, before.definition, before.rows))
             new = ["/".join(path) for path, one in others.items() if path not in known or known[path] != one]
             if new:
                 raise NotOnlyImport(places=", ".join(new))
-        if asked.changes == "refuse" and len(others) < len(left):
-            texts = [text for one in imports for text in one.differences]
+        if changes == "refuse" and len(others) < len(left):
+            texts = [f"{path}{text}" for path, one in imports.items() for text in one.differences]
             texts = texts or [f"{'/'.join(path)} would be changed ({one.action})" for path, one in left.items()]
             raise ImportDiffers(DIFFERS.format("; ".join(texts)))
-        details: JsonMap = {
-            **self._redefining.edits(stack, prepared),
-            "unverified": [{"path": one.row.name, "pointer": each} for one in imports for each in one.unverified],
-            "omitted": [as_map(to_builtins(one)) for one in omitted],
-        }
-        shown = [replace(one, action="import", cause="") for one in plan if one.path[0] in objects]
-        outputs = ActionOutputs(
-            stack_status="UPDATE_COMPLETE",
-            imported={one.row.name: ObjectOutput(one.row.type, one.row.physical_id or "") for one in imports},
-        )
-        events = [resource_event(one.row, now) for one in imports]
-        shown_plan = detailed_plan(shown, details, [*left.values()])
-        by_server = [one.row for one in imports] if asked.definition is None else []
-        return Redefinition(shown_plan, request, prepared, changes, events, taken, outputs, written=by_server)
 
     def _written(
         self,
         services: EngineServices,
-        before: Definition,
-        reader: Reader,
+        tree: Tree,
+        placed: Mapping[Path, Sequence[str]],
         objects: Mapping[str, ImportedObject],
     ) -> _Written:
-        """Write the definition of objects, of what they tell."""
-        made: dict[str, Resource[Schema]] = {}
-        ids, omitted, properties = dict[str, ImportedObject](), list[Omission](), dict[str, JsonMap]()
-        for name, one in objects.items():
-            if one.type is None:
-                raise HTTPBadRequest(f"resources.{name} needs a type, or send a template that defines it.")
-            kind = services.types.get(one.type)
-            require_importable(name, kind)
-            defined = _bare(name, one.type)
-            known = kind.schema.coerce({} if one.id is None else one.filter or {}, whole=False)
-            row = reader.new_row(defined, known)
-            physical_id = reader.found(row, kind, one)
-            row = replace(row, physical_id=physical_id)
-            read(reader.made(row, physical_id), Ignored())
+        """Write the definitions of objects, of what they tell."""
+        found, omitted = dict[str, ImportedObject](), list[Omission]()
+        edits = dict[Path, list[Edit]]()
+        for path, names in placed.items():
+            level, made = tree.level(path), dict[str, _Made]()
+            reader = Reader(ResourceFactory(level.stack, services), level.rows, self._core.clock.now())
+            for name in names:
+                made[name] = _made(level, reader, name, objects[level.full(name)])
+                found[level.full(name)] = ImportedObject(id=made[name].resource.physical_id, type=made[name].type)
+                omitted += [replace(one, path=level.full(name)) for one in made[name].generated.omitted]
+            edits[path] = [*_edits(level, reader, made)]
+        return _Written(tree.edited(edits), found, tuple(omitted))
 
-            def make(given: JsonMap, row: ResourceRecord = row) -> Resource[Schema]:
-                return reader.made(replace(row, properties=given), row.physical_id)
 
-            generated = generate(make, known)
-            _require_literal(name, generated.properties, before.template.dialect)
-            omitted += generated.omitted
-            made[name], properties[name] = make(generated.properties), generated.properties
-            ids[name] = ImportedObject(id=physical_id, type=one.type)
-        standing = {row.name: reader.made(row, row.physical_id) for row in reader.rows.values() if row.physical_id}
-        needs = {name: one.requires for name, one in before.resources.items()}
-        references = References(dict(names_of({**standing, **made})), needs)
-        edits, keys, section = [], before.keys, before.sections["resources"]
-        for name, given in properties.items():
-            fields = made[name].schema.fields
-            value = {key: references.put(name, unique_name(made[name], fields[key], one)) for key, one in given.items()}
-            entry = _kept(before, name)
-            entry |= {keys["type"]: ids[name].type, **({keys["properties"]: value} if value else {})}
-            edits.append(Edit(Part.TEMPLATE, (section, name), entry))
-        document = edited(before.template.document, {}, edits).document
-        return _Written(Request(template=document), ids, tuple(omitted))
+def _made(level: Level, reader: Reader, name: str, asked: ImportedObject) -> _Made:
+    """Find and read an object, and write its properties."""
+    path = level.full(name)
+    if asked.type is None:
+        raise HTTPBadRequest(f"resources.{path} needs a type, or send a template that defines it.")
+    kind = reader.resources.types.get(asked.type)
+    require_importable(path, kind)
+    known = kind.schema.coerce({} if asked.id is None else asked.filter or {}, whole=False)
+    row = reader.new_row(_bare(name, asked.type), known)
+    row = replace(row, physical_id=reader.found(row, kind, asked))
+    read(reader.made(row, row.physical_id), Ignored())
+
+    def make(given: JsonMap) -> Resource[Schema]:
+        return reader.made(replace(row, properties=given), row.physical_id)
+
+    generated = generate(make, known)
+    _require_literal(path, generated.properties, level.definition.template.dialect)
+    return _Made(asked.type, make(generated.properties), generated)
+
+
+def _edits(level: Level, reader: Reader, made: Mapping[str, _Made]) -> Iterator[Edit]:
+    """Yield the edits that add the written definitions to a template.
+
+    Ids of resources of its stack become references.
+    """
+    before = level.definition
+    standing = {row.name: reader.made(row, row.physical_id) for row in reader.rows.values() if row.physical_id}
+    needs = {name: one.requires for name, one in before.resources.items()}
+    resources = {name: one.resource for name, one in made.items()}
+    references = References(dict(names_of({**standing, **resources})), needs)
+    keys, section = before.keys, before.sections["resources"]
+    for name, one in made.items():
+        fields = one.resource.schema.fields
+        value = {
+            key: references.put(name, unique_name(one.resource, fields[key], given))
+            for key, given in one.generated.properties.items()
+        }
+        entry = _kept(before, name)
+        entry |= {keys["type"]: one.type, **({keys["properties"]: value} if value else {})}
+        yield Edit(Part.TEMPLATE, (section, name), entry)
 
 
 def _reading(services: EngineServices, stack: StackRecord) -> EngineServices:
@@ -244,13 +297,13 @@ def _bare(name: str, kind: str) -> ResourceDefinition:
     )
 
 
-def _require_different(imports: Sequence[Import]) -> None:
+def _require_different(imports: Mapping[str, Import]) -> None:
     """Raise HTTPBadRequest if two resources are to have one object."""
     seen: dict[tuple[str, str], str] = {}
-    for one in imports:
+    for path, one in imports.items():
         key = (one.kind.object_kind, one.row.physical_id or "")
         if one.kind.shares_object:
             continue
         if key in seen:
-            raise HTTPBadRequest(f"resources: {seen[key]} and {one.row.name} are the same object.")
-        seen[key] = one.row.name
+            raise HTTPBadRequest(f"resources: {seen[key]} and {path} are the same object.")
+        seen[key] = path

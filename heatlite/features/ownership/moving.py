@@ -11,16 +11,9 @@ from heatlite.core.context import Context
 from heatlite.core.errors import ActionConflict, HTTPBadRequest, InvalidStackState, ResourceNotFound
 from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.core.status import Status, Verb
-from heatlite.engine.operations.redefining import (
-    Redefinition,
-    Rows,
-    Waiting,
-    planned,
-    redefined,
-    require_given,
-    require_root,
-    waiting,
-)
+from heatlite.engine.operations.redefining.changes import Redefinition, require_given
+from heatlite.engine.operations.redefining.planning import Waiting, planned_before, waiting
+from heatlite.engine.operations.redefining.tree import Rows
 from heatlite.engine.planning.plan import Outcome
 from heatlite.engine.preview.preview_views import detailed_plan, plan_entry
 from heatlite.engine.state.conflict_rules import Operation
@@ -44,10 +37,9 @@ class Moves:
         self._store = core.store
         self._redefining = core.redefining
 
-    def plan(self, stack: StackRecord, asked: MoveRequest) -> ShownPlan:
+    def plan(self, context: Context, stack: StackRecord, asked: MoveRequest) -> ShownPlan:
         """Return the plan of a move. Raises as `start`, but for locks and running actions."""
-        require_root(stack)
-        return self._planned(stack, asked).shown
+        return self._planned(context, stack, asked).shown
 
     def start(self, context: Context, stack: StackRecord, asked: MoveRequest, body: JsonMap) -> None:
         """Rename resources of a root stack, in one transaction.
@@ -56,18 +48,17 @@ class Moves:
         ResourceNotFound, InvalidStackState, and as `Admission.admitted`.
         """
         request = self._core.admission.precheck(context, Operation.MOVE, stack, "POST", "/actions", body)
-        require_root(stack)
         require_given("move", asked.plan_digest)
-        change = self._planned(stack, asked)
+        change = self._planned(context, stack, asked)
         self._redefining.require_digest(change, stack, asked.plan_digest)
         moved: list[Json] = [{"from": old, "to": new} for old, new in change.moved.items()]
         options: JsonMap = {"moved": moved, "plan_digest": asked.plan_digest}
         self._redefining.carry_out(context, request, change, options)
 
-    def _planned(self, stack: StackRecord, asked: MoveRequest) -> Redefinition:
+    def _planned(self, context: Context, stack: StackRecord, asked: MoveRequest) -> Redefinition:
         """Plan a move. Reads the database only."""
-        rows, now = self._store.resources.of(stack.id), self._core.clock.now()
-        before, names = self._core.definitions.of(stack), asked.names
+        tree, now, names = self._redefining.tree(stack), self._core.clock.now(), asked.names
+        before, rows = tree.level(()).definition, tree.level(()).rows
         _require_free(stack, before, rows, names)
         moving = {old: _row(stack, before, old, rows) for old in names}
         self._require_movable(stack, moving)
@@ -79,10 +70,11 @@ class Moves:
         after = {row.id: _moved(row, names) for row in rows}
         changes = Rows(rows, changed=[after[row.id] for row in rows if after[row.id] != row])
         services = self._core.engine_services
-        redefined_stack = redefined(stack, request, prepared, now)
-        left = waiting(planned(services, redefined_stack, prepared.definition, changes.after))
+        draft = self._redefining.draft(context, tree, request, prepared, services)
+        draft.set((), changes)
+        left = waiting(draft.plan())
         unmoved = with_state(replace(stack, updated_at=now), Verb.UPDATE, Status.COMPLETE, "")
-        _require_no_replacement(left, waiting(planned(services, unmoved, before, rows)), names)
+        _require_no_replacement(left, waiting(planned_before(services, unmoved, before, rows)), names)
         moved = {names[old]: after[row.id] for old, row in moving.items()}
         details: JsonMap = {**self._redefining.edits(stack, prepared), "breaks": self._breaks(stack, moving)}
         shown = [plan_entry((names[old],), after[row.id], "move", f"from {old}") for old, row in moving.items()]

@@ -1,30 +1,47 @@
 """The rule that a definition only adds what it imports."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from heatlite.core.json import Json, as_map, same
+from heatlite.engine.operations.redefining.tree import Level, Path, Tree
 from heatlite.features.ownership.errors import NotOnlyImport
 from heatlite.template.document import Definition
+from heatlite.template.source.loader import load_template
 
 MOST_PLACES = 20
 
 
-def require(before: Definition, after: Definition, names: Collection[str]) -> None:
-    """Raise NotOnlyImport if a definition changes more than it imports.
+def require(tree: Tree, after: Definition, imported: Mapping[Path, Collection[str]]) -> None:
+    """Raise NotOnlyImport if the definition of a tree changes more than it imports.
 
-    It may add parameters, conditions and outputs. `names` are those of the resources.
+    It may add parameters, conditions and outputs. `imported` are names of resources by the paths of their stacks.
     """
-    places = [*_template(before, after, names), *_environment(before, after)]
-    missing = [f"resources.{name} is missing" for name in names if name not in after.resources]
-    if places or missing:
-        shown = [*missing, *places]
-        more = [f"{len(shown) - MOST_PLACES} more"] if len(shown) > MOST_PLACES else []
-        raise NotOnlyImport(places=", ".join([*shown[:MOST_PLACES], *more]))
+    before, files = tree.level(()).definition, after.template.files
+    known = {name: text for name, text in before.template.files.items() if files.get(name, text) != text}
+    places = [*_environment(before, after)]
+    for path, names in {(): (), **imported}.items():
+        level = tree.level(path)
+        document = after.template.document
+        if path:
+            known.pop(level.file, None)
+            document = load_template(files[level.file], level.file).data
+        places += [level.full(place) for place in _template(level.definition, document, names)]
+    _refuse([*places, *(f"file {name}" for name in known)])
 
 
-def _template(before: Definition, after: Definition, names: Collection[str]) -> Iterator[str]:
-    resources = before.sections["resources"]
-    old, new = before.template.document, after.template.document
+def require_defined(level: Level, after: Definition, names: Collection[str]) -> None:
+    """Raise NotOnlyImport if the new definition of a stack lacks what it imports."""
+    _refuse([level.full(f"resources.{name} is missing") for name in names if name not in after.resources])
+
+
+def _refuse(places: Sequence[str]) -> None:
+    if places:
+        more = [f"{len(places) - MOST_PLACES} more"] if len(places) > MOST_PLACES else []
+        raise NotOnlyImport(places=", ".join([*places[:MOST_PLACES], *more]))
+
+
+def _template(before: Definition, new: Mapping[str, Json], names: Collection[str]) -> Iterator[str]:
+    resources, old = before.sections["resources"], before.template.document
     for section in dict.fromkeys((*old, *new)):
         one, other = old.get(section), new.get(section)
         if section == resources:
@@ -45,9 +62,6 @@ def _environment(before: Definition, after: Definition) -> Iterator[str]:
             yield from _changed(section, as_map(one), as_map(other))
         elif not same(one, other):
             yield section
-    for name, text in before.template.files.items():
-        if after.template.files.get(name) != text:
-            yield f"file {name}"
 
 
 def _changed(section: str, before: Mapping[str, Json], after: Mapping[str, Json]) -> Iterator[str]:

@@ -10,8 +10,9 @@ from typing import Final, TypeAlias, cast
 
 import yaml
 
+from heatlite.core.errors import Invalid
 from heatlite.core.json import Json, parse, pretty, steps
-from heatlite.template.source.loader import VERSION_KEYS
+from heatlite.template.source.loader import VERSION_KEYS, load
 
 INDENT: Final = 2
 _VERSION: Final = re.compile(rf"^((?:{'|'.join(VERSION_KEYS)}): )'(\d{{4}}-\d{{2}}-\d{{2}})'$", re.MULTILINE)
@@ -66,6 +67,18 @@ def rewritten(text: str, operations: Sequence[Mapping[str, Json]], goal: Mapping
             for operation in group:
                 text = _edited(text, operation)
     return re.sub(r"\r?\n", "\r\n", text) if {*ends} == {"\r\n"} else text
+
+
+def kept(text: str, operations: Sequence[Mapping[str, Json]], goal: Mapping[str, Json]) -> str:
+    """Return a template's text after operations, as `rewritten` if that is possible.
+
+    Otherwise the text is written anew of `goal`.
+    """
+    try:
+        found = rewritten(text, operations, goal)
+        return found if load(found).data == goal else written(goal)
+    except (CannotRewrite, Invalid):
+        return written(goal)
 
 
 def _is_json(text: str) -> bool:

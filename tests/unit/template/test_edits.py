@@ -204,9 +204,10 @@ def test_a_file_is_changed_only_if_it_is_the_stored_template(
     after = edited(document, {}, edits)
     plan, file = after.shown(NOTHING, ()), tmp_path / "shop.yaml"
     file.write_text(TEMPLATE)
-    assert template_files.write(file, document, plan)
+    stored = template_files.Stored(document)
+    assert template_files.write(file, stored, plan)
     assert file.read_text() == TEMPLATE.replace("name: shop", "name: store")
-    assert not template_files.write(file, document, plan)
+    assert not template_files.write(file, stored, plan)
     assert file.read_text() == TEMPLATE.replace("name: shop", "name: store")
     pasted = "resources:\n  net:\n    properties:\n      name: store\n"
     parameters = "# parameters of the environment\na: 1\n"

@@ -21,7 +21,7 @@ def add(routes: Routes, components: Components) -> None:
         lambda caller, stack, value: components.of(Accepting).start(
             caller, stack, _accepted(value), {"accept_drift": value}
         ),
-        lambda _, stack, value: components.of(Accepting).plan(stack, _accepted(value)),
+        lambda caller, stack, value: components.of(Accepting).plan(caller, stack, _accepted(value)),
     )
     lists = DriftList(components.store, components.reader, StackFinder(components.store))
     routes.add(S + "/drift", lists, query={"GET": KEYS}, GET="stacks:show_drift")

@@ -92,10 +92,10 @@ def revert(arguments: argparse.Namespace, host: Host) -> int:
     "accept",
     "make the definition say what differs; no object changes",
     STACK,
-    argument("path", metavar="PATH", nargs="*", help="resource (default: all that is drifted)"),
+    argument("path", metavar="PATH", nargs="*", help="resource, such as data/vol (default: all that is drifted)"),
     template_files.WRITE,
     YES,
-    examples=("drift accept web", "drift accept web server --write web.yaml"),
+    examples=("drift accept web", "drift accept web data/vol --write web.yaml"),
 )
 def accept(arguments: argparse.Namespace, host: Host) -> int:
     """Show the plan of an acceptance, ask, and accept."""
@@ -105,17 +105,20 @@ def accept(arguments: argparse.Namespace, host: Host) -> int:
     asked: JsonMap = {"resources": arguments.path} if arguments.path else {}
     with connect(arguments, host) as session:
         client, stack = session.client, session.client.find(arguments.stack)
-        stored = client.request("GET", f"{stack.path}/template")
+        stored = template_files.stored(client, stack)
         plan = client.plan(stack, "accept_drift", asked)
-        for part in ("template", "parameters"):
-            for one in objects(plan, f"{part}_patch"):
+        patches = {part: objects(plan, f"{part}_patch") for part in ("template", "parameters")}
+        for name, edits in as_map(plan.get("files")).items():
+            patches[name] = objects(as_map(edits), "template_patch")
+        for part, patch in patches.items():
+            for one in patch:
                 value = "" if one.get("op") == "remove" else f" {dump(one.get('value'))}"
                 render.line(f"~ {part} {text(one.get('path'))}: {text(one.get('op'))}{value}", "yellow")
         agree(arguments, "Accept it?")
         body: JsonMap = {**asked, "plan_digest": text(plan.get("digest"))}
         client.action(stack, "accept_drift", body)
     if arguments.write is not None:
-        template_files.write(arguments.write, as_map(stored), plan)
+        template_files.write(arguments.write, stored, plan)
     return 0
 
 

@@ -26,14 +26,14 @@ def add(routes: Routes, components: Components) -> None:
         asked = convert(value, DetachRequest, "detach")
         return components.of(Detachments).start(caller, stack, asked, {"detach": value})
 
-    def plan_detachment(_: Context, stack: StackRecord, value: Json) -> ShownPlan:
-        return components.of(Detachments).plan(stack, convert(value, DetachRequest, "detach"))
+    def plan_detachment(caller: Context, stack: StackRecord, value: Json) -> ShownPlan:
+        return components.of(Detachments).plan(caller, stack, convert(value, DetachRequest, "detach"))
 
     def start_move(caller: Context, stack: StackRecord, value: Json) -> None:
         components.of(Moves).start(caller, stack, convert(value, MoveRequest, "move"), {"move": value})
 
-    def plan_move(_: Context, stack: StackRecord, value: Json) -> ShownPlan:
-        return components.of(Moves).plan(stack, convert(value, MoveRequest, "move"))
+    def plan_move(caller: Context, stack: StackRecord, value: Json) -> ShownPlan:
+        return components.of(Moves).plan(caller, stack, convert(value, MoveRequest, "move"))
 
     routes.actions["move"] = StackAction(start_move, plan_move)
     routes.actions["detach"] = StackAction(start_detachment, plan_detachment)

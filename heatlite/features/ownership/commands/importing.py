@@ -10,7 +10,7 @@ from heatlite.cli.client import Object, Stack, an_object, objects, text
 from heatlite.cli.commands.following import require_stack
 from heatlite.cli.errors import CommandError, Misuse, Refused
 from heatlite.cli.files import gather, load_file, parameters
-from heatlite.cli.output import progress, render, template_files
+from heatlite.cli.output import plans, progress, render, template_files
 from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, Session, connect
 from heatlite.core.json import Json, JsonMap, as_map, dump
@@ -25,7 +25,7 @@ commands = CommandGroup()
     "import",
     "take existing objects under the care of a stack, without a change of them",
     argument("stack", metavar="STACK", help="name or id; a stack that does not exist is created empty"),
-    argument("items", nargs="*", metavar="FILE|NAME=ID", help="a template that defines the objects; objects by name"),
+    argument("items", nargs="*", metavar="FILE|PATH=ID", help="a template that defines the objects; objects by path"),
     argument("--from-file", type=Path, metavar="FILE", help="objects by name: the `import` of the API as YAML"),
     argument("--generate", action="store_true", help="let the server write the definitions"),
     repeatable("--type", metavar="[NAME=]TYPE", help="resource type of all objects, or of one (repeatable)"),
@@ -52,7 +52,7 @@ def import_(arguments: argparse.Namespace, host: Host) -> int:
         found = client.find_or_none(arguments.stack)
         stack = found or _empty_stack(arguments, session)
         try:
-            stored = client.request("GET", f"{stack.path}/template")
+            stored = template_files.stored(client, stack)
             plan = client.plan(stack, "import", body)
             if arguments.format == "text":
                 _draw(plan)
@@ -65,13 +65,13 @@ def import_(arguments: argparse.Namespace, host: Host) -> int:
                 print(dump({"imported": [], "refused": [_refusal(error)]}))
             raise
     imported: list[Json] = [
-        {"path": text(one.get("resource_name")), "id": one.get("physical_resource_id")}
+        {"path": plans.path_of(one), "id": one.get("physical_resource_id")}
         for one in objects(plan, "resources")
     ]
     if arguments.format == "json":
         print(dump({"imported": imported, "refused": []}))
     if arguments.write is not None:
-        template_files.write(arguments.write, as_map(stored), plan)
+        template_files.write(arguments.write, stored, plan)
     return 0
 
 
@@ -124,13 +124,12 @@ def _empty_stack(arguments: argparse.Namespace, session: Session) -> Stack:
 def _draw(plan: Object) -> None:
     """Print what is imported, and what is left to do."""
     for one in objects(plan, "resources"):
-        shown = f"{text(one.get('resource_name'))} = {text(one.get('physical_resource_id'))}"
+        shown = f"{plans.path_of(one)} = {text(one.get('physical_resource_id'))}"
         render.line(f"+ {shown}  ({text(one.get('resource_type'))})", "green")
     for one in objects(plan, "after") if "after" in plan else ():
         action = text(one.get("action"))
         told = action.upper() if action == "replace" else action
-        path, changed = one.get("path"), objects(one, "properties")
-        where = "/".join(map(text, path)) if isinstance(path, list) else ""
+        where, changed = plans.path_of(one), objects(one, "properties")
         names = f" ({', '.join(text(each.get('name')) for each in changed)})" if changed else ""
         print(f"  the next update will {told} {where}{names}")
     for key, words in (("unverified", "not verified, as the object does not tell it"), ("omitted", "left out")):

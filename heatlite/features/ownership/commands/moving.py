@@ -35,7 +35,7 @@ def move(arguments: argparse.Namespace, host: Host) -> int:
         load_file(arguments.write)
     with connect(arguments, host) as session:
         client, stack = session.client, session.client.find(arguments.stack)
-        stored = client.request("GET", f"{stack.path}/template")
+        stored = template_files.stored(client, stack)
         plan = client.plan(stack, "move", asked)
         if arguments.format == "text":
             for one in objects(plan, "resources"):
@@ -48,7 +48,7 @@ def move(arguments: argparse.Namespace, host: Host) -> int:
     if arguments.format == "json":
         print(dump({"moved": asked["moved"]}))
     if arguments.write is not None:
-        template_files.write(arguments.write, as_map(stored), plan)
+        template_files.write(arguments.write, stored, plan)
     return 0
 
 

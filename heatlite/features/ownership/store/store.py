@@ -1,12 +1,13 @@
 """Resources that no template of a client has named yet."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from heatlite.core.config import Settings
 from heatlite.features.ownership.errors import DefinitionOutdated
 from heatlite.features.ownership.store.tables import MODELS, UnnamedResource
 from heatlite.store.database.sql import chunks, marks
+from heatlite.store.database.statements import Value
 from heatlite.store.feature_store import FeatureStore, Moved, ObjectNews, OldRows, Rule, Series
 from heatlite.store.records import EventRecord
 from heatlite.store.stacks.adoptions import ROWS
@@ -51,15 +52,37 @@ class OwnershipStore(FeatureStore):
         ),
     )
 
-    def check_definition(self, stack_id: str, names: Collection[str]) -> None:
+    def check_definition(self, stack_id: str, defines: Callable[[Sequence[str]], bool]) -> None:
         """Raise DefinitionOutdated if a template of a client lacks such resources."""
-        sql = f"SELECT DISTINCT name FROM unnamed_resource WHERE stack_id = ? AND {_PRESENT} ORDER BY name"
-        missing = [str(name) for (name,) in self.database.read(sql, (stack_id,)) if name not in names]
+        missing = ["/".join(path) for path in self._paths(stack_id) if not defines(path)]
         if missing:
             raise DefinitionOutdated(names=" ".join([*missing[:MOST_NAMES], *(["…"] if missing[MOST_NAMES:] else [])]))
 
+    def _paths(self, root_id: str) -> list[tuple[str, ...]]:
+        """Return the paths of such resources in a tree, sorted."""
+        sql = (
+            "SELECT DISTINCT unnamed_resource.stack_id, name FROM unnamed_resource WHERE stack_id IN"
+            f" (SELECT id FROM stack WHERE id = ? OR root_id = ? AND deleted_at IS NULL) AND {_PRESENT}"
+        )
+        found = self.database.read(sql, (root_id, root_id))
+        above = {} if all(key == root_id for key, _ in found) else self._above(root_id)
+        paths = []
+        for at, name in found:
+            path = [str(name)]
+            while at in above:
+                at, name = above[at]
+                path.insert(0, name)
+            paths.append(tuple(path))
+        return sorted(paths)
+
+    def _above(self, root_id: str) -> dict[Value, tuple[Value, str]]:
+        """Return the parent and the resource of each nested stack of a tree."""
+        sql = "SELECT id, parent_id, parent_resource FROM stack WHERE root_id = ? AND deleted_at IS NULL"
+        return {key: (parent, str(name)) for key, parent, name in self.database.read(sql, (root_id,))}
+
     def definition_taken(self, stack_id: str) -> None:
-        self.database.write("DELETE FROM unnamed_resource WHERE stack_id = ?", (stack_id,))
+        sql = "DELETE FROM unnamed_resource WHERE stack_id IN (SELECT id FROM stack WHERE id = ? OR root_id = ?)"
+        self.database.write(sql, (stack_id, stack_id))
 
     def objects_seen(self, news: ObjectNews) -> list[EventRecord]:
         self._delete(self._ended(news.root_id, news.gone))

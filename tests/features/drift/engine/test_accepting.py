@@ -13,6 +13,7 @@ from heatlite.core.errors import (
     ResourceNotFound,
     StackLocked,
 )
+from heatlite.core.json import JsonMap
 from heatlite.core.status import LockLevel, Verb
 from heatlite.engine.state.requests import ShownPlan
 from heatlite.features.drift.accepting import AcceptedDifference, Accepting, AcceptRequest
@@ -30,7 +31,7 @@ def accepting(cloudy: Cloudy) -> Accepting:
 
 
 def plan(cloudy: Cloudy, stack: StackRecord, *names: str, **more: Any) -> ShownPlan:
-    return accepting(cloudy).plan(cloudy.get(stack), AcceptRequest(names, **more))
+    return accepting(cloudy).plan(MEMBER, cloudy.get(stack), AcceptRequest(names, **more))
 
 
 def accept(cloudy: Cloudy, stack: StackRecord, *names: str, digest: str | None = None, **more: Any) -> StackRecord:
@@ -155,7 +156,7 @@ def test_a_plan_binds(cloudy: Cloudy) -> None:
     with pytest.raises(HTTPBadRequest, match="needs plan_digest"):
         accepting(cloudy).start(MEMBER, cloudy.get(stack), AcceptRequest(), {"accept_drift": {}})
     assert cloudy.get(stack) == before
-    for name, error in (("b", InvalidStackState), ("c", ResourceNotFound), ("g/0", DriftNotAcceptable)):
+    for name, error in (("b", InvalidStackState), ("c", ResourceNotFound), ("g/0", ResourceNotFound)):
         with pytest.raises(error):
             plan(cloudy, stack, name)
     cloudy.view().call("network.delete_network", cloudy.row(stack, "a").physical_id)
@@ -183,3 +184,72 @@ def test_what_reads_it_waits_for_the_next_update(cloudy: Cloudy) -> None:
     assert json.dumps(cloudy.row(stack, "net").properties) == '{"name": "wan"}'
     stack = cloudy.patch(stack)
     assert cloudy.thing(stack, "reader")["name"] == "wan"
+
+
+INNER, DATA = "file:///inner.yaml", "file:///data.yaml"
+INNER_TEXT = """\
+heat_template_version: 2021-04-16
+parameters:
+  name: {type: string, default: lan}
+  both: {type: string, default: lan}
+resources:
+  net: {type: OS::Neutron::Net, properties: {name: {get_param: name}, tags: [a, b]}}   # the network
+  one: {type: OS::Neutron::Net, properties: {name: {get_param: both}}}
+  two: {type: OS::Neutron::Net, properties: {name: {get_param: both}}}
+"""
+
+
+def nested(cloudy: Cloudy, given: JsonMap, **parameters: Any) -> tuple[StackRecord, StackRecord]:
+    """Return a stack with a template in a template, and the innermost stack."""
+    data = template(parameters=parameters, kern={"type": INNER, "properties": given})
+    files = {INNER: INNER_TEXT, DATA: json.dumps(data)}
+    outer = {"type": DATA, "properties": dict.fromkeys(parameters, "wan")}
+    stack = cloudy.made({"data": outer}, files=files)
+    (inner,) = (one for one in cloudy.store.stacks.descendants(stack) if one.parent_resource == "kern")
+    return stack, inner
+
+
+@pytest.mark.parametrize(
+    ("given", "file"),
+    few([({}, DATA), ({"name": "given"}, DATA), ({"name": param("above")}, "")]),
+)
+def test_drift_of_a_nested_stack(cloudy: Cloudy, given: JsonMap, file: str) -> None:
+    stack, inner = nested(cloudy, given, **({"above": {"type": "string"}} if not file else {}))
+    key = cloudy.row(inner, "net").physical_id
+    cloudy.view().call("network.update_network", key, name="größer")
+    cloudy.view().call("network.set_tags", "network", key, ["a", "c"])
+    stack, made = cloudy.check(stack), calls(cloudy)
+    shown = patches(plan(cloudy, stack))
+    assert shown["accepted"] == [{"path": "data/kern/net", "pointer": one} for one in ("/name", "/tags/1")]
+    assert set(shown["files"]) == {one for one in (INNER, file) if one}
+    assert [one["path"] for one in shown["template_patch"]] == ([] if file else ["/resources/data/properties/above"])
+    stack = accept(cloudy, stack, "data")
+    assert made == []
+    assert cloudy.row(inner, "net").properties == {"name": "größer", "tags": ["a", "c"]}
+    stored = cloudy.components.definitions.of(stack).template.files
+    assert "# the network" in stored[INNER]
+    assert cloudy.check(stack).status == "COMPLETE"
+    with pytest.raises(InvalidStackState, match="Nothing of that is drifted"):
+        plan(cloudy, stack)
+    cloudy.patch(stack, converge=True)
+    assert (made, cloudy.row(inner, "net").physical_id) == ([], key)
+    assert cloudy.store.inconsistencies(cloudy.components.clock.now(), 0.0) == []
+
+
+def test_drift_without_an_origin_of_its_own(cloudy: Cloudy) -> None:
+    """A parameter of two resources, a member of a group, a template of two resources."""
+    stack, inner = nested(cloudy, {})
+    cloudy.view().call("network.update_network", cloudy.row(inner, "one").physical_id, name="other")
+    stack = cloudy.check(stack)
+    with pytest.raises(DriftNotAcceptable, match=r"data/kern/one \(parameter both at /name, which 2 places read\)"):
+        plan(cloudy, stack)
+    group = resource("OS::Heat::ResourceGroup", count=1, resource_def=resource("OS::Neutron::Net", name="lan"))
+    lone = json.dumps(template(net=resource("OS::Neutron::Net", name="lan")))
+    pair = {name: {"type": "file:///lone.yaml"} for name in ("left", "right")}
+    stack = cloudy.made({"group": group, **pair}, "t", files={"file:///lone.yaml": lone})
+    below = {one.parent_resource: one for one in cloudy.store.stacks.descendants(stack)}
+    for name, member in (("group", "0"), ("left", "net")):
+        cloudy.view().call("network.update_network", cloudy.row(below[name], member).physical_id, name="other")
+    stack = cloudy.check(stack)
+    with pytest.raises(DriftNotAcceptable, match=r"group/0 \(group is a group: .*; left/net \(left has the template"):
+        plan(cloudy, stack)

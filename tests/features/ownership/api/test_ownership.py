@@ -190,3 +190,26 @@ def test_by_command(clouded: Heat, tmp_path: Path, capsys: pytest.CaptureFixture
     assert here(f"import shop {defined} net={key} --yes") == 0
     for wrong in ("", f"net={key}", "net=x --generate --type a=b", f"{file} {defined} net={key}"):
         assert here(f"import shop {wrong} --yes") == 2
+
+
+def test_the_files_of_nested_templates(clouded: Heat, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    heat, here = clouded, Here(clouded)
+    file, inner, key = tmp_path / "außen.yaml", tmp_path / "innen.yaml", network(heat, "nested")
+    text = "heat_template_version: 2021-04-16\nresources:\n  data: {type: innen.yaml}   # nested\n"
+    file.write_text(text)
+    inner.write_text(TEXT)
+    assert here(f"up {file} -n haus --yes") == 0
+    assert here(f"import haus data/netz={key} --generate --type {NET} --write {file} --yes") == 0
+    told = capsys.readouterr()
+    assert f"+ data/netz = {key}" in told.out
+    assert f"changed {inner}" in told.err
+    assert (file.read_text(), inner.read_text().startswith(TEXT)) == (text, True)
+    assert here(f"plan {file} -n haus --detailed-exitcode") == 0
+    assert here(f"detach haus data/netz --write {file} --yes -f json") == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {"detached": {"data/netz": {"type": NET, "id": key}}}
+    assert inner.read_text() == TEXT
+    inner.write_text(TEXT.replace("value: 1", "value: 2"))
+    assert here(f"import haus data/netz={key} --generate --type {NET} --write {file} --yes -f json") == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out.splitlines()[0])["imported"] == [{"path": "data/netz", "id": key}]
+    assert f"{inner} stays as it is" in told.err

@@ -62,7 +62,7 @@ def work(server: Embedded, members: str) -> None:
     core, rows = server.components, server.store.resources
     (net,) = rows.by_name(stack_of(server).id, ["net"])
     detaching, asked = core.of(Detachments), {"resources": ["net"]}
-    digest = detaching.plan(stack_of(server), convert(asked, DetachRequest)).digest
+    digest = detaching.plan(CALLER, stack_of(server), convert(asked, DetachRequest)).digest
     detaching.start(CALLER, stack_of(server), convert({**asked, "plan_digest": digest}, DetachRequest), {})
     importing, body = core.of(Imports), {"resources": {"net": {"type": NET, "id": net.physical_id}}}
     digest = importing.plan(CALLER, stack_of(server), convert(body, ImportRequest)).digest

@@ -1,5 +1,6 @@
 """Kills of an API process at each write of an import, a detachment and a move."""
 
+import json
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from heatlite.core.json import as_map
 from heatlite.store.records import StackRecord
 from tests.api.conftest import template
 from tests.crash.api_victim import ask
@@ -19,14 +21,20 @@ NET = "OS::Neutron::Net"
 THOROUGH = pytest.mark.thorough
 
 
+INNER = "file:///inner.yaml"
+
+
 def seen(servers: Servers, stack: StackRecord) -> tuple[dict[str, str | None], list[str], str]:
-    """Return the objects of a stack, its defined resources, and its state."""
-    now = servers.engine.store.stacks.get(stack.id)
-    assert now is not None
-    rows = {row.name: row.physical_id for row in servers.engine.store.resources.of(stack.id)}
-    document = servers.engine.store.templates.get(now.template_id).document
-    resources = document.get("resources")
-    return rows, sorted(resources) if isinstance(resources, dict) else [], str(now.status)
+    """Return the objects of a tree, its defined resources, and its state."""
+    store = servers.engine.store
+    root = store.stacks.get(stack.id)
+    assert root is not None
+    rows, defined, states = dict[str, str | None](), set[str](), {str(root.status)}
+    for now, path in ((root, ""), *((one, f"{one.parent_resource}/") for one in store.stacks.descendants(root))):
+        rows |= {path + row.name: row.physical_id for row in store.resources.of(now.id)}
+        defined |= {path + name for name in as_map(store.templates.get(now.template_id).document.get("resources"))}
+        states.add(str(now.status))
+    return rows, sorted(defined), " ".join(states)
 
 
 @pytest.mark.slow
@@ -43,24 +51,28 @@ def test_killed_at_every_write(verb: str) -> None:
             name = f"s{writes}"
             given = {"net": {"type": NET, "properties": {"name": name}}, "own": {"type": "OS::Heat::Value"}}
             given["own"]["properties"] = {"value": "v"}
-            assert servers.ask("POST", "/v1/demo/stacks", {"stack_name": name, "template": template(**given)}) == 201
+            files = {INNER: json.dumps(template(**given))}
+            document = template(**given, data={"type": INNER})
+            asked: Any = {"stack_name": name, "template": document, "files": files}
+            assert servers.ask("POST", "/v1/demo/stacks", asked) == 201
             servers.settle()
             stack = find(servers, name)
             assert stack is not None
             path, whole = f"/v1/demo/stacks/{name}/{stack.id}", seen(servers, stack)
-            key = whole[0]["net"]
-            asked: Any = {"resources": ["net"]}
-            without = ({"own": whole[0]["own"]}, ["own"], "COMPLETE")
+            key, gone = whole[0]["net"], ("net", "data/net")
+            asked = {"resources": [*gone]}
+            left = {path: one for path, one in whole[0].items() if path not in gone}
+            without = (left, sorted({*whole[1]} - {*gone}), "COMPLETE")
             before, after = whole, without
             if verb == "import":
                 digest = servers.answer("PATCH", f"{path}/preview?plan=true", {"detach": asked})["plan"]["digest"]
                 body = {"detach": {**asked, "plan_digest": digest}}
                 assert servers.ask("POST", f"{path}/actions", body) == 200
-                asked = {"resources": {"net": {"type": NET, "id": key}}}
+                asked = {"resources": {path: {"type": NET, "id": whole[0][path]} for path in gone}}
                 before, after = without, whole
             elif verb == "move":
                 asked = {"moved": [{"from": "net", "to": "own"}, {"from": "own", "to": "net"}]}
-                after = ({"own": key, "net": whole[0]["own"]}, *whole[1:])
+                after = ({**whole[0], "own": key, "net": whole[0]["own"]}, *whole[1:])
             assert seen(servers, stack) == before
             thing = cloud.call("network.get_network", key)
             digest = servers.answer("PATCH", f"{path}/preview?plan=true", {verb: asked})["plan"]["digest"]

@@ -49,7 +49,7 @@ class Imported:
 
     def move_plan(self, stack: StackRecord, names: Mapping[str, str]) -> ShownPlan:
         """Return the plan of a move."""
-        return self.moves.plan(stack, _moving(names))
+        return self.moves.plan(self.cloudy.who, stack, _moving(names))
 
     def moved(self, stack: StackRecord, names: Mapping[str, str]) -> StackRecord:
         """Return the stack after a move, which changes nothing in the cloud."""

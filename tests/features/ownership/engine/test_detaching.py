@@ -37,7 +37,7 @@ def detached(cloudy: Cloudy, stack: StackRecord, *names: str, **options: object)
     """Return the stack after a detachment, and the answer."""
     operations = cloudy.components.of(Detachments)
     body = {"resources": [*names], **options}
-    digest = operations.plan(stack, convert(body, DetachRequest)).digest
+    digest = operations.plan(cloudy.who, stack, convert(body, DetachRequest)).digest
     answer = operations.start(cloudy.who, stack, convert({**body, "plan_digest": digest}, DetachRequest), {})
     return cloudy.get(stack), answer
 
@@ -93,7 +93,7 @@ def test_what_cannot_be_detached(imported: Imported) -> None:
     operations = cloudy.components.of(Detachments)
     for name, error in (
         ("up", InvalidStackState),
-        ("up/net", HTTPBadRequest),
+        ("up/nothing", ResourceNotFound),
         ("nothing", ResourceNotFound),
     ):
         with pytest.raises(error):

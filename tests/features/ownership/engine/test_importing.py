@@ -341,7 +341,7 @@ def test_hidden_values_stay_hidden(imported: Imported) -> None:
     "body, text",
     [
         ({"net": {"id": "x"}}, "resources.net needs a type"),
-        ({"group/0": {"type": NET, "id": "x"}}, "only resources of the root template"),
+        ({"group/0": {"type": NET, "id": "x"}}, r"\(group\) could not be found"),
         ({"v": {"type": "OS::Heat::Value", "id": "x"}}, "has no object in a cloud"),
         ({"n": {"type": NET, "filter": {"nonsense": 1}}}, "nonsense"),
         ({"n": {"type": "OS::Neutron::RouterInterface", "id": "x"}}, "could not be found"),

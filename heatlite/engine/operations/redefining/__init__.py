@@ -1,0 +1,1 @@
+"""Changes of definitions and rows in one transaction, and of no object."""

@@ -1,0 +1,227 @@
+"""Stacks of a tree whose definitions change."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from heatlite.core.errors import HTTPBadRequest, InvalidStackState, ResourceNotFound, TemplateShared
+from heatlite.core.status import Status, Verb, state
+from heatlite.engine.operations.redefining.planning import ChangedResources, ChangedStack, planned
+from heatlite.engine.planning.collect import evaluate
+from heatlite.engine.state.definitions import Definitions
+from heatlite.engine.state.requests import PlannedResource, Request
+from heatlite.engine.state.unit_of_work import with_state
+from heatlite.engine.state.values import current_rows
+from heatlite.engine.steps.children import Children, Order
+from heatlite.engine.types.resource_factory import EngineServices, ResourceFactory, Values
+from heatlite.plugin.nested import StackResource
+from heatlite.store.records import ResourceRecord, StackRecord
+from heatlite.store.store import Store
+from heatlite.template.document import Definition
+from heatlite.template.edits import Edit, Part, edited
+from heatlite.template.source.loader import load_template
+from heatlite.template.source.rewriting import kept
+
+Path: TypeAlias = tuple[str, ...]
+"""Names of resources that lead from the root to a nested stack; () to the root."""
+REACHED = "Stack UPDATE completed successfully"
+
+
+class Rows(Struct, frozen=True):
+    """Changes of the rows of a stack."""
+
+    before: Sequence[ResourceRecord]
+    """All rows that the stack had when the change was planned."""
+    new: Sequence[ResourceRecord] = ()
+    changed: Sequence[ResourceRecord] = ()
+    gone: Sequence[ResourceRecord] = ()
+
+    @property
+    def after(self) -> list[ResourceRecord]:
+        """All rows after it."""
+        changed, gone = {row.id: row for row in self.changed}, {row.id for row in self.gone}
+        return [*(changed.get(row.id, row) for row in self.before if row.id not in gone), *self.new]
+
+
+class Level(Struct, frozen=True):
+    """A stack of a tree as an operation finds it."""
+
+    path: Path
+    stack: StackRecord
+    definition: Definition
+    rows: Sequence[ResourceRecord]
+    file: str = ""
+    """The file of the root's definition that has its template; "" for the root."""
+
+    def full(self, name: str) -> str:
+        """Return the path of a resource from the root on."""
+        return "/".join((*self.path, name))
+
+
+class NestedChange(Struct, frozen=True):
+    """A changed nested stack."""
+
+    before: StackRecord
+    order: Order
+    """The stack with its new definition."""
+    rows: Rows
+
+
+class Tree:
+    """A tree as an operation finds it."""
+
+    def __init__(self, store: Store, definitions: Definitions, root: StackRecord) -> None:
+        self._store = store
+        self._definitions = definitions
+        self.root = root
+        self._levels: dict[Path, Level] = {(): Level((), root, definitions.of(root), store.resources.of(root.id))}
+
+    def placed(self, paths: Iterable[str]) -> dict[Path, list[str]]:
+        """Return the names of resources by the paths of their stacks.
+
+        Stacks come before those in them. Raises as `level`.
+        """
+        found: dict[Path, list[str]] = {}
+        for path in dict.fromkeys(paths):
+            *above, name = path.split("/")
+            found.setdefault(self.level(tuple(above)).path, []).append(name)
+        return dict(sorted(found.items()))
+
+    def level(self, path: Path) -> Level:
+        """Return a stack of the tree whose definition is a template of its own.
+
+        Raises ResourceNotFound, HTTPBadRequest for members of groups and templates of the server, TemplateShared,
+        InvalidStackState if it has not reached its definition.
+        """
+        if path not in self._levels:
+            self._levels[path] = self._below(self.level(path[:-1]), path)
+        return self._levels[path]
+
+    def _below(self, above: Level, path: Path) -> Level:
+        name = path[-1]
+        row = next((row for row in current_rows(above.rows) if row.name == name), None)
+        nested = None if row is None else self._store.stacks.get(row.physical_id or "")
+        defined = above.definition.resources.get(name)
+        if nested is None or defined is None or nested.parent_id != above.stack.id:
+            raise ResourceNotFound(resource_name=name, stack_name=above.stack.name)
+        target, where = above.definition.mapping.target(name, defined.type), "/".join(path)
+        if not target.is_template:
+            text = "its members are not defined one by one. Use heatlite group join, leave and resize"
+            raise HTTPBadRequest(f"{where} is a group: {text}.")
+        if target.system:
+            raise HTTPBadRequest(f"{where} has a template of the server, {target.name}: no request changes that.")
+        if nested.status is not Status.COMPLETE and nested.verb is not Verb.CHECK:
+            now = state(nested.verb, nested.status)
+            raise InvalidStackState(f"Stack {where} is {now}. Bring it to its definition first: heatlite up.")
+        others = [place for place in self._uses(target.file) if place != where]
+        if others:
+            raise TemplateShared(file=target.file, path=where, others=", ".join(others))
+        return Level(path, nested, self._definitions.of(nested), self._store.resources.of(nested.id), target.file)
+
+    def _uses(self, file: str) -> list[str]:
+        """Return the paths of the resources that have a template."""
+        found, paths = list[str](), dict[str, Path]({self.root.id: ()})
+        for stack in (self.root, *self._store.resources.attached(self._store.stacks.descendants(self.root))):
+            if stack.id not in paths:
+                paths[stack.id] = (*paths[stack.parent_id or ""], stack.parent_resource or "")
+            definition = self._definitions.of(stack)
+            for name, one in definition.resources.items():
+                if definition.mapping.target(name, one.type).file == file:
+                    found.append("/".join((*paths[stack.id], name)))
+        return found
+
+    def edited(self, edits: Mapping[Path, Sequence[Edit]]) -> Request:
+        """Return the definition of the root after edits of templates.
+
+        They are given by the paths of their stacks. Raises KeyError, IndexError for a part that is to be removed and is
+        not there.
+        """
+        root = self._levels[()].definition.template
+        files = dict[str, str]()
+        for path, some in edits.items():
+            level = self._levels[path]
+            if level.file:
+                text = root.files[level.file]
+                before = load_template(text, level.file).data
+                changed = edited(before, {}, some)
+                files[level.file] = kept(text, changed.patches[Part.TEMPLATE], changed.document)
+        document = edited(root.document, {}, edits[()]).document if edits.get(()) else None
+        return Request(template=document, files=files)
+
+
+class Draft:
+    """A tree with a new definition and new rows, which are not stored.
+
+    Rows of a stack are given by `set` before definitions of those in it are asked for.
+    """
+
+    def __init__(
+        self,
+        tree: Tree,
+        root: StackRecord,
+        definition: Definition,
+        services: EngineServices,
+        children: Callable[[ResourceFactory], Children],
+    ) -> None:
+        """Begin with the root as it becomes, and its definition."""
+        self._tree = tree
+        self._root = root
+        self._definition = definition
+        self._services = services
+        self._children = children
+        self._rows: dict[Path, Rows] = {}
+        self._orders: dict[Path, Order] = {}
+        self._changed: dict[str, ChangedStack] = {}
+
+    def set(self, path: Path, rows: Rows) -> None:
+        """Set the changes of the rows of a stack."""
+        self._rows[path] = rows
+        stack = self.stack(path)
+        self._changed[stack.id] = ChangedStack(
+            stack, self._services, self.definition(path), rows.after, self._changed
+        )
+
+    def rows(self, path: Path) -> Rows:
+        """Return the changes of the rows of a stack."""
+        if path not in self._rows:
+            self.set(path, Rows(self._tree.level(path).rows))
+        return self._rows[path]
+
+    def stack(self, path: Path) -> StackRecord:
+        """Return a stack as it becomes."""
+        return self._order(path).stack if path else self._root
+
+    def definition(self, path: Path) -> Definition:
+        """Return the definition of a stack as it becomes."""
+        definition = self._order(path).definition if path else self._definition
+        assert definition is not None
+        return definition
+
+    def resources(self, path: Path) -> ResourceFactory:
+        """Return what makes the resources of a stack, with rows as they were set."""
+        return ChangedResources(self.stack(path), self._services, self._changed)
+
+    def plan(self) -> Sequence[PlannedResource]:
+        """Return the plan of the next update."""
+        self.rows(())
+        return planned(self._services, self._root, self._changed)
+
+    @property
+    def nested(self) -> list[NestedChange]:
+        """The changed nested stacks."""
+        level = self._tree.level
+        return [NestedChange(level(path).stack, one, self.rows(path)) for path, one in self._orders.items()]
+
+    def _order(self, path: Path) -> Order:
+        if path not in self._orders:
+            above, name = path[:-1], path[-1]
+            rows, definition, resources = self.rows(above), self.definition(above), self.resources(above)
+            current = {row.name: row for row in current_rows(rows.after)}
+            wanted, row = evaluate(definition, name, resources, Values(resources, current)), current[name]
+            resource = resources.make(row, kind=wanted.kind, update_policy=wanted.update_policy)
+            assert isinstance(resource, StackResource)
+            order = self._children(resources).resize(row, resource, definition, resource.goal())
+            self._orders[path] = replace(order, stack=with_state(order.stack, Verb.UPDATE, Status.COMPLETE, REACHED))
+        return self._orders[path]
