@@ -31,6 +31,7 @@ from heatlite.features.dashboard.pages.care import (
     SnapshotsPage,
 )
 from heatlite.features.dashboard.pages.change import ChangePage, NewPage
+from heatlite.features.dashboard.pages.deletion import DeletionPage
 from heatlite.features.dashboard.pages.login import Index, Login, Logout, Projects
 from heatlite.features.dashboard.pages.project import (
     ActionPage,
@@ -150,6 +151,7 @@ def _add_routes(app: "falcon.App[Request, Response]", site: Site) -> None:
     stack = project + "/stacks/{name}/{stack_id}"
     views: dict[str, StackView] = {
         "": ResourcesPage(site),
+        "/delete": DeletionPage(site),
         "/health": HealthPage(site),
         "/lock": LockPage(site),
         "/outputs": OutputsPage(site),

@@ -163,14 +163,18 @@ def test_hostile_names_stay_text(visit: Callable[..., User], api: Api) -> None:
     resource = value([evil, "\u202eevil", "w" * 255])
     names = ("a" * 200, "<b>", "__proto__")
     path = api.create(template(**dict.fromkeys(names, resource)), name="n" * 255, tags=[evil, "\u202eevil"])
+    api.call("PUT", path, {"template": template(**dict.fromkeys(names, resource), a=value(evil))}, code=202)
+    api.settle(path)
     api.call("POST", path + "/actions", {"lock": {"level": "all", "reason": evil}}, code=200)
     api.settle(path)
     mia = visit()
-    for name, part in (("hostile-list", "?search=nnn"), ("hostile", path), ("hostile-lock", f"{path}/lock")):
+    shown = {"list": "?search=nnn", "stack": path}
+    shown |= {part: f"{path}/{part}" for part in ("lock", "delete", "history?diff=2&to=1")}
+    for name, part in shown.items():
         mia.open(path if part == path else part)
-        mia.check(name)
+        mia.check(f"hostile-{name.partition('?')[0]}")
         assert mia.page.locator("main img").count() == 0
-    playwright.expect(mia.open(path).locator(".g-node")).to_have_count(3)
+    playwright.expect(mia.open(path).locator(".g-node")).to_have_count(4)
 
 
 def test_a_stale_plan_is_not_done(visit: Callable[..., User], api: Api) -> None:
@@ -264,9 +268,12 @@ def test_every_page_in_the_dark_zoomed_and_on_a_phone(visit: Callable[..., User]
     member = next(one for one in nested if one["resource_name"] == "1")["links"][0]["href"].partition("/v1/")[2]
     mark = {"mark_unhealthy": True, "resource_status_reason": "no answer on port 80"}
     api.call("PATCH", f"/v1/{member}", mark, code=200)
-    parts = ("", "/progress", "/outputs", "/snapshots", "/health", "/lock", "/nodes", "/change", "/resources/web/1")
+    parts = ["", "/progress", "/outputs", "/snapshots", "/health", "/lock", "/nodes", "/change", "/resources/web/1"]
+    parts += ["/delete", "/history?diff=2&to=1"]
     pages = ["", "/new", "/approvals", "/actions", "/healing", "/nodes", "/playbooks", "/services", "/audit"]
-    (action,) = api.get(f"/actions?target={path.rpartition('/')[2]}")["actions"]
+    api.call("PATCH", path, {"tags": "prod,zone:b"}, code=202)
+    api.settle(path)
+    action = api.get(f"/actions?target={path.rpartition('/')[2]}")["actions"][-1]
     pages += [f"/actions/{action['id']}", "/nothing", "/../../projects", "?search=nothing"]
     user = visit("ann", reduced_motion="reduce")
     for address in [*pages, *(path + part for part in parts)]:
@@ -275,7 +282,7 @@ def test_every_page_in_the_dark_zoomed_and_on_a_phone(visit: Callable[..., User]
         name = address
         for part, short in named.items():
             name = name.replace(part, short)
-        name = name.strip("/").replace("/", "-") or "list"
+        name = re.sub(r"[/?&=]", "-", name.strip("/")) or "list"
         user.check(f"wide-{name}")
         page.emulate_media(color_scheme="dark")
         user.check(f"dark-{name}")

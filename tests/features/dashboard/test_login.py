@@ -37,7 +37,9 @@ class LateClock(Clock):
 
 
 Serve = Callable[..., wiring.Embedded]
-STACK_PAGES = ("", "/progress", "/outputs", "/snapshots", "/health", "/lock", "/nodes", "/schedules")
+STACK_PAGES = (
+    "", "/progress", "/outputs", "/snapshots", "/health", "/lock", "/nodes", "/schedules", "/history", "/delete",
+)  # fmt: skip
 PROJECT_PAGES = ("", "/approvals", "/actions", "/healing", "/nodes", "/playbooks", "/schedules", "/audit")
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from webtest import TestResponse
 
 from heatlite import wiring
 from heatlite.core.config import Settings
@@ -126,9 +127,55 @@ def test_a_large_stack_is_shown_whole_on_request(browser: Browser) -> None:
 @pytest.mark.slow
 def test_a_deletion_needs_the_name(browser: Browser) -> None:
     path = browser.heat.create(template(a=value()), name="goes")
-    page = browser.post(browser.get(path), "/do/delete", code=400, confirm="went")
+    page = browser.get(path).click("Delete …")
+    page = browser.post(page, "/do/delete", code=400, confirm="went")
     assert "Type the name" in page.text
     assert "The deletion has begun." in browser.post(page, "/do/delete", confirm="goes").text
+
+
+def deletion(page: TestResponse) -> dict[str, str]:
+    """The entries of the plan of a deletion: path → what is done."""
+    rows = page.html.select("#deletion .change")
+    return {row.strong.text: row.find("span", class_="chip").text.strip() for row in rows}
+
+
+@pytest.mark.slow
+def test_a_deletion_shows_its_plan_first(browser: Browser) -> None:
+    """Objects that go, that stay by policy, and on request with what they require."""
+    kept = {**value("k"), "deletion_policy": "Retain"}
+    nested = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 1, "resource_def": value()}}
+    made = template(net=value("n"), db={**value("d"), "depends_on": "net"}, kept=kept, web=nested)
+    path = browser.heat.create(made, name="planned-end")
+    page = browser.get(f"{path}/delete")
+    assert deletion(page) == {"db": "delete", "kept": "stays", "net": "delete", "web": "delete", "web/0": "delete"}
+    assert [one["name"] for one in page.html.select("input[type=checkbox]")] == ["retain.db", "retain.net"]
+    assert "its deletion policy retains it" in page.text and "4 objects" in page.text
+    again = page.forms[0]
+    again["retain.db"] = True
+    page = again.submit()
+    assert deletion(page) == {"db": "stays", "kept": "stays", "net": "stays", "web": "delete", "web/0": "delete"}
+    assert "db requires it" in page.text and "--retain db" in page.text
+    assert "There is no such page" not in browser.get(f"{path}/delete?retain.nothing=on").text
+    assert "there is no such resource" in browser.get(f"{path}/delete?retain.nothing=on").html.find(id="deletion").text
+
+    browser.heat.call("PATCH", path, {"template": {**made, "resources": {**made["resources"], "new": value()}}}, 202)
+    browser.heat.settle(path)
+    page = browser.post(page, "/do/delete", code=409, confirm="planned-end")
+    assert "new" in deletion(page), "the plan as it is now, with the choice"
+    assert deletion(page)["net"] == "stays"
+    browser.post(page, "/do/delete", confirm="planned-end")
+    browser.heat.settle(path, "DELETE_COMPLETE")
+    action = browser.heat.get(f"/actions?target={path.rpartition('/')[2]}&action=STACK_DELETE")["actions"][0]
+    assert sorted(one["path"] for one in action["outputs"]["retained"]) == ["db", "net"]
+
+
+@pytest.mark.slow
+def test_a_deletion_that_is_refused_has_no_form(browser: Browser) -> None:
+    path = browser.heat.create(template(a=value()), name="held")
+    browser.heat.call("POST", f"{path}/actions", {"protect": {"resource": "a"}}, 200)
+    page = browser.get(f"{path}/delete")
+    assert "protected" in page.html.find(id="deletion").text
+    assert not [one for one in page.forms.values() if one.action.endswith("/do/delete")]
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from falcon import Response
 from heatlite.core.json import Json, JsonMap, as_map, as_maps
 from heatlite.features.dashboard.client import Api, ApiError, href, quoted, text
 from heatlite.features.dashboard.frames import Fields, StackAct, stack_action
+from heatlite.features.dashboard.pages.deletion import delete
 from heatlite.features.dashboard.pages.tree import Node, graph, rows, shortened, stack_path, tree_of
 from heatlite.features.dashboard.site import Request, Site, command, go, home, refused, stack_home
 
@@ -175,7 +176,7 @@ DEEDS: Mapping[str, StackAct] = {
     "delete_snapshot": _snapshot("DELETE"),
     "replay": _suppressed("POST", "/replay"),
     "drop": _suppressed("DELETE", ""),
-    "delete": lambda api, stack, _fields: api.send("DELETE", stack),
+    "delete": delete,
 }
 """Forms by the last part of their address."""
 
