@@ -15,6 +15,7 @@ from heatlite.core.json import JsonMap
 if TYPE_CHECKING:
     from heatlite.cli.client import Client, Stack
     from heatlite.cli.session import Host
+    from heatlite.core.errors import Problem
 
 SHORTEST_PAUSE = 0.1
 """Seconds between the requests of --watch, so that it does not keep a server busy."""
@@ -38,6 +39,10 @@ Then: TypeAlias = Callable[[argparse.Namespace, "Client", "Stack"], bool | None]
 
 Keys: TypeAlias = Callable[[argparse.Namespace], JsonMap]
 """Returns the keys that an option of a feature adds to the body of a command."""
+
+
+Review: TypeAlias = Callable[[argparse.Namespace, "Host"], "Sequence[Problem]"]
+"""Returns further problems of the files that `validate` looks at."""
 
 
 class Argument(Struct, frozen=True):
@@ -78,7 +83,7 @@ class Command(Struct, frozen=True):
         parser = above.add_command(self.name, self.summary, self.aliases, formatter_class=raw)
         parser.examples = self.examples
         parser.epilog = "\n".join(["examples:", *(f"  heatlite {one}" for one in self.examples)])
-        parser.set_defaults(run=self.run, parser=parser, further=(), keys=(), filters=())
+        parser.set_defaults(run=self.run, parser=parser, further=(), keys=(), filters=(), reviews=())
         for one in self.arguments:
             group = parser if isinstance(one, Argument) else parser.add_mutually_exclusive_group()
             for each in (one,) if isinstance(one, Argument) else one:
@@ -105,6 +110,11 @@ class CommandGroup:
         self._options: list[tuple[str, Argument, Then]] = []
         self._filters: list[tuple[str, Argument]] = []
         self._bodies: list[tuple[str, Argument, Keys]] = []
+        self._reviews: list[tuple[Argument, Review]] = []
+
+    def review(self, one: Argument, problems: Review) -> None:
+        """Add an option to `validate`, if the parser has that. `problems` looks further."""
+        self._reviews.append((one, problems))
 
     def filter(self, command: str, one: Argument) -> None:
         """Add a flag to a list of another module, if the parser has that.
@@ -171,6 +181,11 @@ class CommandGroup:
             if parser is not None:
                 parser.arguments.append(parser.add_argument(*one.flags, **one.options))
                 parser.set_defaults(keys=(*parser.get_default("keys"), keys))
+        for one, problems in self._reviews:
+            parser = above.commands.get("validate")
+            if parser is not None:
+                parser.arguments.append(parser.add_argument(*one.flags, **one.options))
+                parser.set_defaults(reviews=(*parser.get_default("reviews"), problems))
         for name, one in self._filters:
             parser = above.commands.get(name)
             if parser is not None:

@@ -67,7 +67,7 @@ SNAPSHOTS = "snapshots are made with: openstack stack snapshot create STACK (hea
 
 EXTENDED = frozenset({"up", "plan", "history"})
 """Commands to which features add options."""
-LISTS = frozenset({"ls"})
+FLAGGED = frozenset({"ls", "validate"})
 """Commands to which they add flags. Features are imported for a flag that is not the command's own."""
 
 INTERRUPTED = 130
@@ -150,8 +150,8 @@ def _sections(words: Sequence[str], host: Host) -> Sections:
 
 
 def _has_further_flag(command: str, words: Sequence[str], found: Sections) -> bool:
-    """Return True for a flag of a list that may be a feature's, or for its help."""
-    flags = [word.partition("=")[0] for word in words if word.startswith("--")] if command in LISTS else []
+    """Return True for a flag that may be a feature's, or for its help."""
+    flags = [word.partition("=")[0] for word in words if word.startswith("--")] if command in FLAGGED else []
     if not flags:
         return False
     parser = build_parser(found).commands[command]

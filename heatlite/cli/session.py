@@ -191,6 +191,31 @@ def _is_missing(settings: config.Settings) -> bool:
 
 
 @contextmanager
+def scratch(
+    host: Host,
+    folder: Path,
+    cloud: str | None = None,
+    of_features: tuple[config.FeatureSettings, ...] = (),
+    reads_only: bool = False,
+) -> Iterator[tuple[Client, Path]]:
+    """Open a server of this process with an empty database in a folder.
+
+    Returns a client and the database. The server has the environment of the installation, but no other of its settings.
+    Raises BadSetting.
+    """
+    database = folder / "heatlite.db"
+    database.touch()  # a missing one would be reported as new
+    chosen = config.Settings(
+        f"sqlite:///{database}",
+        cloud=cloud,
+        environment_dir=config.load(host.features).environment_dir,
+        of_features=of_features,
+    )
+    with host.connect(chosen, reads_only) as transport:
+        yield Client(transport, "/v1/test"), database
+
+
+@contextmanager
 def connect(arguments: argparse.Namespace, host: Host, reads_only: bool = False) -> Iterator[Session]:
     """Open a session with the named server, a running one, or one in this process."""
     named = endpoint(arguments)

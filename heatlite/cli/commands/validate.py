@@ -53,6 +53,8 @@ def validate(arguments: argparse.Namespace, host: Host) -> int:
     with asking as types:
         for file in arguments.files:
             found += of_file(file, arguments.environment, given, types, host)
+    for review in arguments.reviews:
+        found += review(arguments, host)
     # A problem of a whole file is shown at its beginning. Environments are read once for each template.
     found = in_order(
         dict.fromkeys(

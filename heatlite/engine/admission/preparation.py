@@ -114,16 +114,21 @@ class Preparation:
         self._regions = regions
         self._fetcher = Fetcher(settings.template_hosts, settings.max_template_size, settings.template_fetch_timeout)
 
-    def new(self, stack: StackRecord, request: Request, caller: Context | None = None) -> Prepared:
+    def new(
+        self, stack: StackRecord, request: Request, caller: Context | None = None, without_services: bool = False
+    ) -> Prepared:
         """Return the checked definition of a new stack.
 
         Raises the first problem, with all others in it.
 
-        `caller` is None for an existing stack, which acts with its own credentials.
+        `caller` is None for an existing stack, which acts with its own credentials. With `without_services` no cloud is
+        asked, and a service that it lacks is no problem.
         """
         request = self._complete(stack.project, request)
         with _places_told(request):
-            return self._checked(stack, *self._read(stack, request), caller=caller)
+            return self._checked(
+                stack, *self._read(stack, request), caller=caller, without_services=without_services
+            )
 
     def examined(self, stack: StackRecord, request: Request, existing: bool) -> Examined:
         """Return types and effect of an update or restore, as far as the definitions tell.
@@ -369,6 +374,7 @@ class Preparation:
         supplies: Sequence[Supply] = (),
         before: Definition | None = None,
         caller: Context | None = None,
+        without_services: bool = False,
     ) -> Prepared:
         template_id = self._store.templates.address(template.document, template.files)
         if before is not None and template_id == stack.template_id and environment == before.environment:
@@ -377,10 +383,13 @@ class Preparation:
         else:
             own = partial(self._clouds.of, stack.project, stack.id)
             view = own if caller is None else partial(self._clouds.asked_by, caller)
-            types = self._types.offering(self._offer.availability(stack.project))
+            types = self._types
+            if not without_services:
+                types = types.offering(self._offer.availability(stack.project))
             judge = RemoteTemplates(self._regions, stack.project, environment, template.files).refusal
             named = cache(partial(self._named, stack, before))
-            with looked_up(partial(self._missing_anew, view, named), judge):
+            lookup = _nothing_lacks if without_services else partial(self._missing_anew, view, named)
+            with looked_up(lookup, judge):
                 definition = template.definition(environment, pseudo_parameters(stack), types=self._types)
                 problems, nested = examine(definition, types, self._settings.max_stack_data + 1)
             raise_first(_masked(problems, nested))
@@ -450,6 +459,10 @@ class Preparation:
                 message=f"the resources of the stack{nested} would come to more than {most} characters of JSON"
                 " (max_stack_data). Reduce their values, or divide the stack."
             )
+
+
+def _nothing_lacks(_constraint: str, _value: object) -> str:
+    return ""
 
 
 def _masked(problems: list[Problem], nested: Nested) -> list[Problem]:

@@ -7,6 +7,7 @@ from typing import Final
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
+from heatlite.core.clock import Clock
 from heatlite.core.context import Context
 from heatlite.core.ids import new_id
 from heatlite.core.json import AnyMap, Json, JsonMap
@@ -44,18 +45,24 @@ def new(reader: StackReader, context: Context, stack: StackRecord, prepared: Pre
 
 
 def validated(
-    reader: StackReader, preparation: Preparation, context: Context, request: Request, now: float
+    reader: StackReader,
+    preparation: Preparation,
+    context: Context,
+    request: Request,
+    clock: Clock,
+    without_services: bool,
 ) -> Asked:
     """Return the request for a stack of a template that is only validated.
 
     Its plan raises the errors of missing values.
     """
-    verb, status = Verb.CREATE, Status.IN_PROGRESS
+    verb, status, now = Verb.CREATE, Status.IN_PROGRESS, clock.now()
     stack = StackRecord(new_id(), request.name or "", context.project, context.user, "", {}, verb, status, "", now)
     stack = replace(stack, tags=request.tags or ())
 
     def preview() -> StackPreview:
-        return StackPreview(preparation.new(stack, request, context).definition, reader.resources_of(stack), None)
+        prepared = preparation.new(stack, request, context, without_services)
+        return StackPreview(prepared.definition, reader.resources_of(stack), None)
 
     return Asked(context, stack, (), cache(preview), change=Change.CREATE)
 

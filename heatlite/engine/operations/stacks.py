@@ -339,7 +339,7 @@ class Stacks:
         """
         nested = self._preparation.validate(context, request, without_services, show_nested)
         check_types(context, nested.types)
-        created = asked.validated(self._reader, self._preparation, context, request, self._clock.now())
+        created = asked.validated(self._reader, self._preparation, context, request, self._clock, without_services)
         described = {**nested.definition.describe(nested.hidden), **self._admission.validated(created)}
         within = nested.describe() if show_nested else {}
         return {**described, "NestedParameters": Mask(lambda: nested.secrets).json(within)} if within else described

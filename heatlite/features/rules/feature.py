@@ -32,6 +32,8 @@ class RulesFeature(Feature):
 
     name = "rules"
     settings = RulesSettings
+    commands = {"Templates": {"heatlite.features.rules.commands": ()}}
+    extends = {"validate": ("heatlite.features.rules.commands",)}
 
     def examiner(self, components: "Components") -> "Examiner | None":
         if not is_active(components.settings, "change_policy"):

@@ -18,9 +18,9 @@ from msgspec import Struct
 from heatlite.cli.arguments import CommandGroup, argument
 from heatlite.cli.client import Client, Object, Stack, an_object, objects, text
 from heatlite.cli.errors import CommandError, Misuse, Refused
-from heatlite.cli.files import gather
+from heatlite.cli.files import gather, load_file
 from heatlite.cli.output.render import cell
-from heatlite.cli.session import Host
+from heatlite.cli.session import Host, scratch
 from heatlite.core import config
 from heatlite.core.json import Json, JsonMap
 from heatlite.features.simulator.feature import SimulatorSettings
@@ -88,6 +88,7 @@ _SCHEMA: Final = _closed(
     "template",
     "steps",
     template=_TEXT,
+    change_policy=_TEXT,
     environments={"type": "array", "items": _TEXT},
     parameters=_MAP,
     cloud=_MAP,
@@ -181,25 +182,21 @@ def _server(trial: Trial, host: Host) -> Iterator[tuple[Client, Path]]:
         expected = [_map(step.get("expect")) for step in cast(Sequence[JsonMap], trial.written["steps"])]
         counting: JsonMap = {"count_calls": True} if any("calls" in one for one in expected) else {}
         scenario.write_text(yaml.safe_dump({**_map(trial.written.get("cloud")), **counting}), "utf-8")
-        database = Path(folder, "heatlite.db")
-        database.touch()  # a missing one would be reported as new
-        settings = config.Settings(
-            f"sqlite:///{database}",
-            cloud=config.SIMULATED,
-            of_features=(SimulatorSettings(simulation=str(scenario)),),
-            environment_dir=config.load(host.features).environment_dir,
-        )
+        own = SimulatorSettings(simulation=str(scenario))
         with ExitStack() as opened:
             try:
-                transport = opened.enter_context(host.connect(settings, False))
+                made = opened.enter_context(
+                    scratch(host, Path(folder), cloud=config.SIMULATED, of_features=(own,))
+                )
             except config.BadSetting as error:
                 raise CommandError(str(error).replace(str(scenario), f"{trial.path}: cloud")) from error
-            yield Client(transport, "/v1/test"), database
+            yield made
 
 
 def _run(trial: Trial, host: Host) -> None:
     steps = cast(Sequence[JsonMap], trial.written["steps"])
     with _server(trial, host) as (client, database):
+        _set_policy(trial, client)
         stage = _Stage(trial, client, database)
         for number, step in enumerate(steps, 1):
             case = Case(text(step.get("name")) or f"{number} {step['do']}", skipped=trial.failed)
@@ -208,6 +205,19 @@ def _run(trial: Trial, host: Host) -> None:
                 began = time.perf_counter()
                 case.faults = list(stage.play(step))
                 case.seconds = time.perf_counter() - began
+
+
+def _set_policy(trial: Trial, client: Client) -> None:
+    """Give the project the change policy that the file names."""
+    named = trial.written.get("change_policy")
+    if named is None:
+        return
+    try:
+        from heatlite.features.change_policy.effective import of_yaml
+    except ImportError:
+        raise CommandError(f"{trial.path}: change_policy needs the feature change_policy") from None
+    document = of_yaml(load_file(trial.path.parent / text(named), "Change policy").data)
+    client.request("PUT", "/change_policy", document)
 
 
 class _Stage:

@@ -39,6 +39,97 @@ def test_plan_and_up(heat: Heat, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "line 1, column 9: undeclared reference to 'resource.prop'" in "".join(capsys.readouterr())
 
 
+SERVER = """\
+heat_template_version: 2021-04-16
+parameters: {flavor: {type: string}}
+resources:
+  net: {type: OS::Neutron::Net}
+  group:
+    type: OS::Heat::ResourceGroup
+    properties:
+      count: 1
+      resource_def: {type: OS::Nova::Server, properties: {image: no-such, flavor: {get_param: flavor}}}
+"""
+JUDGES = """\
+change_policy: 2026-11-28
+rules:
+  - {name: sizes, for: resource, types: ["OS::Nova::Server"], on: [create],
+     when: resource.properties.flavor != 'm1.small', then: deny, message: too large}
+  - {name: hm, for: plan, when: plan.counts.create > 2, then: warn, message: many}
+  - {name: later, for: plan, on: [update], when: "true", then: deny, message: not now}
+"""
+
+
+@pytest.mark.slow
+def test_validate_judges_templates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a server and a cloud: what the rules of a file say of each template."""
+    policy, stack, other = tmp_path / "policy.yaml", tmp_path / "a.yaml", tmp_path / "b.yaml"
+    policy.write_text(JUDGES)
+    stack.write_text(SERVER)
+    flavor = {"parameters": {"flavor": {"type": "string"}}}
+    other.write_text(json.dumps({**template(v=value({"get_param": "flavor"})), **flavor}))
+    judge = ["validate", "--rules", str(policy), str(stack), str(other)]
+    assert main([*judge, "-P", "flavor=m1.large"]) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        f"{stack}:1:1: warning: warn hm: many",
+        f"{stack}:5:3: error: deny sizes (group/0): too large",
+    ]
+    assert main([*judge, "-P", "flavor=m1.small"]) == 0
+    assert "warn hm" in capsys.readouterr().out
+    assert main(judge) == 1
+    assert f"{stack}:1:1: error: its rules were not asked: give all of its parameters" in capsys.readouterr().out
+    policy.write_text(JUDGES.replace("flavor != ", "flavor =! "))
+    assert main([*judge, "-P", "flavor=m1.small"]) == 1
+    assert "policy.yaml:1:1: error: rules[0].when (sizes): line 1, column" in capsys.readouterr().out
+
+
+TRIAL = """\
+template: a.yaml
+change_policy: policy.yaml
+parameters: {word: fine}
+steps:
+- {do: create, parameters: {word: x}, expect: {refused: "no-x at a: x is not allowed"}}
+- {do: create}
+- {do: update, parameters: {word: y}, expect: {refused: "an approval (rule:ask-y)"}}
+- {do: update, parameters: {word: z}}
+- {do: delete, expect: {refused: "stays"}}
+"""
+
+
+@pytest.mark.slow
+def test_trials_are_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`change_policy` of a file of steps: its rules judge each step."""
+    word = template(a=value({"get_param": "word"}))
+    (tmp_path / "a.yaml").write_text(json.dumps({**word, "parameters": {"word": {"type": "string"}}}))
+    (tmp_path / "policy.yaml").write_text(
+        "change_policy: 2026-11-28\nrules:\n"
+        "- {name: no-x, for: resource, when: resource.properties.value == 'x', on: [create], then: deny,"
+        " message: x is not allowed}\n"
+        "- {name: ask-y, for: resource, when: resource.properties.value == 'y', on: [update], then: approve,"
+        " message: ask}\n"
+        "- {name: keep, for: plan, when: 'true', on: [delete], then: deny, message: it stays}\n"
+    )
+    trial = tmp_path / "trial.yaml"
+    trial.write_text(TRIAL)
+    assert main(["test", str(trial)]) == 0, capsys.readouterr().out
+    trial.write_text(TRIAL.replace("policy.yaml", "none.yaml"))
+    assert main(["test", str(trial)]) != 0
+    assert "none.yaml: no such file" in capsys.readouterr().err
+    (tmp_path / "policy.yaml").write_text("change_policy: 2026-11-28\nrules: 1\n")
+    trial.write_text(TRIAL)
+    assert main(["test", str(trial)]) != 0
+    assert "The change policy is not valid. rules" in capsys.readouterr().err
+
+
+def test_validate_asks_no_endpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy, stack = tmp_path / "policy.yaml", tmp_path / "a.yaml"
+    rule = "{name: cmdb, for: plan, url: 'https://cmdb.example/', then: deny, message: m}"
+    policy.write_text(f"change_policy: 2026-11-28\nrules: [{rule}]\n")
+    stack.write_text(json.dumps(template(v=value("x"))))
+    assert main(["validate", "--rules", str(policy), str(stack)]) == 0
+    assert "policy.yaml:1:1: warning: cmdb was not asked: it has an endpoint" in capsys.readouterr().out
+
+
 def test_validate_asks_no_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text(POLICY)
