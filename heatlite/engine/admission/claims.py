@@ -34,6 +34,14 @@ class Change(StrEnum):
     SIGNAL = "signal"
     """The scaling that a signal asks for."""
     REPAIR = "repair"
+    REDEFINE = "redefine"
+    """A change of a definition and its rows, and of no object."""
+    JOIN = "join"
+    """Existing objects become members of a group."""
+
+
+OF_NO_OBJECT = frozenset({Change.REDEFINE, Change.JOIN})
+"""Changes that touch no object. Their requests name the digest of a plan."""
 
 
 class Asked(Struct, frozen=True):
@@ -53,6 +61,8 @@ class Asked(Struct, frozen=True):
     """Returns what the operation would store, hidden values included: equal for equal requests."""
     later: Callable[[], Later] | None = None
     """Returns the request, to be carried out later. None: it cannot be kept."""
+    addressed: StackRecord | None = None
+    """The stack that this request names; None: `stack`."""
     path: Callable[[], str] = lambda: ""
     """Returns the path of a group that changes, below the root."""
     continues: Callable[[], str | None] = lambda: None

@@ -41,7 +41,7 @@ EMPTY: Final[JsonMap] = {"heat_template_version": "2018-08-31"}
 def new(reader: StackReader, context: Context, stack: StackRecord, prepared: Prepared) -> Asked:
     """Return the request for a new stack."""
     preview = cache(lambda: StackPreview(prepared.definition, reader.resources_of(stack), None))
-    return Asked(context, stack, prepared.types, preview, change=Change.CREATE, content=partial(_stored, stack))
+    return Asked(context, stack, prepared.types, preview, change=Change.CREATE, content=partial(stored, stack))
 
 
 def validated(
@@ -82,7 +82,7 @@ def update(
 
     def content() -> Json:
         guarded: JsonMap = {} if guard is None else {"guard": guard}
-        return {**_stored(stack), "converge": observes, "reach": to_builtins(request.reach), **guarded}
+        return {**stored(stack), "converge": observes, "reach": to_builtins(request.reach), **guarded}
 
     return Asked(
         context, stack, types, preview, content=content, later=later, observes=observes, shown=plan.shown_as
@@ -108,7 +108,7 @@ def options_of_update(request: Request) -> AnyMap:
     return options
 
 
-def _stored(stack: StackRecord) -> JsonMap:
+def stored(stack: StackRecord) -> JsonMap:
     """Return what a create or an update stores."""
     return {
         "template": stack.template_id,
@@ -169,7 +169,7 @@ def retry(
         return None if last is None else last.id
 
     def content() -> Json:
-        return {**_stored(begun), "retry": continues()}
+        return {**stored(begun), "retry": continues()}
 
     types = store.resources.types(stack.id)
     return Asked(

@@ -90,6 +90,7 @@ class Groups:
             change=Change.SCALE,
             content=lambda: body,
             later=lambda: later_change(group.name, request),
+            addressed=stack,
             path=lambda: "/".join(self.path(stack, name)),
         )
         claims = self._admission.examine(going)
@@ -218,16 +219,31 @@ class Groups:
 
     # -- repairs -------------------------------------------------------------------------------------
 
+    @tries_again
     def replace_members(self, context: Context, stack: StackRecord, name: str, members: Sequence[str]) -> ActionRecord:
         """Enqueue a repair of the root that replaces members, under the same names.
 
-        They need no mark.
+        They need no mark. Without one it is a change of the group, as by an update, and no repair.
 
         Raises InvalidValue for members that are not there or are named twice, and as `Repairs.begin`.
         """
         nested, names = self._named_members(stack, name, members)
         body: JsonMap = {"replace_members": {"members": [*members]}}
-        return self._repair(context, nested, names, RepairStep.REPLACE, body, of_group=True)
+        if {*names} <= {*self._marked(nested)}:
+            return self._repair(context, nested, names, RepairStep.REPLACE, body, of_group=True)
+        root, selection = self._selection(nested, names, RepairStep.REPLACE)
+        path = "/".join(self.path(stack, name))
+        later = Later("replace_members", resource=name, options={"members": [*members]})
+        asked = replace(
+            self._repairs.asked(context, root, selection),
+            change=Change.SCALE,
+            content=lambda: {"resource": path, **body},
+            later=lambda: later,
+            addressed=stack,
+            path=lambda: path,
+        )
+        claims, at = self._admission.examine(asked), f"/resources/{path}/actions"
+        return self._repairs.begin(context, root, selection, Cause.REQUEST, path=at, body=body, claims=claims)
 
     def replacement(self, stack: StackRecord, name: str, members: Sequence[str]) -> Selection:
         """Return what `replace_members` would replace.
@@ -260,11 +276,15 @@ class Groups:
         if not issubclass(self._reader.resources_of(stack).type_of(row), SizedGroup):
             return self._repair(context, stack, (row.name,), step, body, of_group=False)
         nested = self.members_of(row)
-        rows = current_rows(self._store.resources.of(nested.id))
-        marked = tuple(one.name for one in rows if (one.verb, one.status) == (Verb.CHECK, Status.FAILED))
+        marked = self._marked(nested)
         if not marked:
             raise InvalidValue(f"No member of group {row.name} is marked unhealthy: there is nothing to recover.")
         return self._repair(context, nested, marked, step, body, of_group=True)
+
+    def _marked(self, nested: StackRecord) -> Sequence[str]:
+        """Return the names of the members that are marked unhealthy."""
+        rows = current_rows(self._store.resources.of(nested.id))
+        return tuple(one.name for one in rows if (one.verb, one.status) == (Verb.CHECK, Status.FAILED))
 
     def _repair(
         self,

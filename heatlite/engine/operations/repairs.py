@@ -153,9 +153,9 @@ class Repairs:
         with self._admission.admitted(request) as stack:
             _require_root(stack)
             inputs, cause = ActionInputs(heal=resources.selection, request=body), Cause.REQUEST
-            action = self._enqueue(context, stack, resources, Operation.REVERT, cause, plan_digest, False, inputs)
-            claims.take(action, stack)
-            return action
+            return self._enqueue(
+                context, stack, resources, Operation.REVERT, cause, plan_digest, False, inputs, claims
+            )
 
     def observed(self, stack: StackRecord, paths: Iterable[str]) -> ObservedRepairs:
         """Read the objects at the paths of a root stack.
@@ -233,12 +233,16 @@ class Repairs:
 
         Raises what refuses it, unless the caller `insists`.
         """
-        return self._admission.examine(self._asked(context, stack, self._selecting(stack, selection), insists))
+        return self._admission.examine(self.asked(context, stack, selection, insists))
+
+    def asked(self, context: Context, stack: StackRecord, selection: Selection, insists: bool = False) -> Asked:
+        """Return the request for a repair, as features examine it."""
+        return self._asked(context, stack, self._selecting(stack, selection), insists)
 
     def shown(self, stack: StackRecord, selection: Selection) -> ShownPlan:
         """Return the plan of a repair, with what features add. Raises as `plan`."""
         shown = self.plan(stack, selection).shown
-        added = self._admission.shown(self._asked(Context(stack.project), stack, self._selecting(stack, selection)))
+        added = self._admission.shown(self.asked(Context(stack.project), stack, selection))
         return replace(shown, details={**shown.details, **added})
 
     def _asked(self, context: Context, stack: StackRecord, resources: ResourceFactory, insists: bool = False) -> Asked:
@@ -296,9 +300,9 @@ class Repairs:
         `may_spread` allows a plan that touches more than the selected resources, whatever it is.
         """
         resources, allows = self._selecting(stack, selection), may_spread or plan_digest is not None
-        action = self._enqueue(context, stack, resources, Operation.HEAL, cause, plan_digest, allows)
-        claims.take(action, stack)
-        return action
+        return self._enqueue(
+            context, stack, resources, Operation.HEAL, cause, plan_digest, allows, claims=claims
+        )
 
     def _enqueue(
         self,
@@ -310,6 +314,7 @@ class Repairs:
         plan_digest: str | None,
         may_spread: bool,
         inputs: ActionInputs | None = None,
+        claims: Claims = NO_CLAIMS,
     ) -> ActionRecord:
         """Enqueue the repair of what a stack's resources select, with their observations."""
         after, selection = self._begun(stack), resources.selection
@@ -333,6 +338,7 @@ class Repairs:
             raise RepairSpreads(stack_name=stack.name, paths=paths)
         if operation is Operation.REVERT:
             _require_differences(stack, plan)
+        claims.look(lambda: self._preview(after, resources))
         self._store.stacks.save(after)
         self._store.events.append_many([stack_event(after, self._clock.now())])
         inputs = inputs or ActionInputs(heal=selection)
@@ -341,6 +347,7 @@ class Repairs:
             data = ActionData(replacement=MemberChange.of(tuple(selection.steps), objects=plan.objects))
         action = replace(self._admission.new_action(context, after, Verb.UPDATE, inputs), cause=cause, data=data)
         self._admission.enqueue_action(context, action)
+        claims.take(action, after)
         return action
 
     def _begun(self, stack: StackRecord) -> StackRecord:

@@ -25,6 +25,7 @@ from heatlite.engine.operations.scheduled_actions import ScheduledActions
 from heatlite.engine.operations.stacks import Stacks
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.group_requests import (
+    DeleteMembers,
     FollowTemplate,
     NewLimits,
     Resize,
@@ -213,6 +214,8 @@ def _size(key: str, options: AnyMap) -> SizeRequest:
             return convert(options, ScaleOut)
         case "scale_in":
             return convert(options, ScaleIn)
+        case "delete_members":
+            return convert(options, DeleteMembers)
         case _:
             if "follow_template" in options:
                 return convert(options, FollowTemplate)

@@ -12,7 +12,7 @@ from heatlite.core.ids import random_id
 from heatlite.core.json import JsonMap
 from heatlite.core.runtime.meter import Meter
 from heatlite.core.status import Verb
-from heatlite.engine.admission.claims import Asked, Change, Claim, Examiner, Postponed, Undecided
+from heatlite.engine.admission.claims import OF_NO_OBJECT, Asked, Change, Claim, Examiner, Postponed, Undecided
 from heatlite.engine.operations.scheduled_requests import ScheduledRequests
 from heatlite.engine.preview.preview import StackPreview
 from heatlite.engine.state.requests import ShownPlan
@@ -118,6 +118,7 @@ class ApprovalExaminer(Examiner):
     ) -> ApprovalRecord:
         context, now = asked.context, self.clock.now()
         is_new = asked.change is Change.CREATE
+        is_whole = asked.stack.root_id is None or asked.change in OF_NO_OBJECT  # its paths begin at the root
         return ApprovalRecord(
             id=random_id(),
             project=root.project,
@@ -133,7 +134,7 @@ class ApprovalExaminer(Examiner):
             resource=path or None,
             because=tuple(because),
             expires_at=now + policy.approval_ttl,
-            content=plan_content(shown, tuple(path.split("/")) if path else ()),
+            content=plan_content(shown, () if is_whole else tuple(path.split("/"))),
         )
 
     def _replace(self, before: ApprovalRecord | None, record: ApprovalRecord, now: float) -> ApprovalRecord:
@@ -163,17 +164,11 @@ class ApprovalExaminer(Examiner):
         if asked.later is None:
             return record
         data = ActionData(approval=AwaitedApproval(record.id, record.digest))
-        above, verb = self._addressed(asked), _VERBS.get(asked.change, Verb.UPDATE)
-        action = self._scheduled().await_approval(asked.context, above, verb, asked.later(), data, waits_for(record))
+        stack, verb = asked.addressed or asked.stack, _VERBS.get(asked.change, Verb.UPDATE)
+        action = self._scheduled().await_approval(asked.context, stack, verb, asked.later(), data, waits_for(record))
         after = replace(record, action_id=action.id)
         self.rows.move(record, after)
         return after
-
-    def _addressed(self, asked: Asked) -> StackRecord:
-        """Return the stack that the request names: that of the group, if members change."""
-        if asked.change is not Change.SCALE or asked.stack.parent_id is None:
-            return asked.stack
-        return self.store.stacks.get(asked.stack.parent_id) or asked.stack
 
 
 class ApprovalClaim(Claim):

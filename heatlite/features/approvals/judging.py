@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from heatlite.core.config import Settings
 from heatlite.core.json import Json, canonical
-from heatlite.engine.admission.claims import Change
+from heatlite.engine.admission.claims import OF_NO_OBJECT, Change
 from heatlite.engine.planning.plan import Outcome
 from heatlite.engine.preview.preview import PreviewItem, StackPreview
 from heatlite.features.approvals.store.records import Subject
@@ -21,6 +21,8 @@ SUBJECTS = {
     Change.DELETE: Subject.DELETE,
     Change.SCALE: Subject.SCALE,
     Change.SIGNAL: Subject.SCALE,
+    Change.REDEFINE: Subject.UPDATE,
+    Change.JOIN: Subject.SCALE,
 }
 """Operations that may need an approval."""
 
@@ -34,6 +36,8 @@ def reasons(policy: Policy, change: Change, preview: Callable[[], StackPreview])
     """Return why a plan needs an approval. The plan is made only if a policy asks."""
     if policy.approve is Approve.NEVER or change not in SUBJECTS:
         return ()
+    if change in OF_NO_OBJECT:
+        return ("approve:always",) if policy.approve is Approve.ALWAYS else ()
     items = [item for item in preview().items(nested=True) if item.outcome is not Outcome.KEEP]
     changes = [item for item in items if item.level is None or not _stays(item)]
     removes = change is Change.DELETE or any(map(_removes, changes))

@@ -103,7 +103,7 @@ class Accepting:
         Raises as `start`, but for locks and running actions.
         """
         self._core.admission.require_cloud(stack)
-        return self._planned(context, stack, asked).shown
+        return self._redefining.shown(context, stack, self._planned(context, stack, asked))
 
     def start(self, context: Context, stack: StackRecord, asked: AcceptRequest, body: JsonMap) -> None:
         """Accept drift of a tree, in one transaction after the objects were read.

@@ -52,7 +52,7 @@ class Detachments:
 
         Raises as `start`, but for locks and running actions.
         """
-        return self._planned(context, stack, asked).shown
+        return self._redefining.shown(context, stack, self._planned(context, stack, asked))
 
     def start(self, context: Context, stack: StackRecord, asked: DetachRequest, body: JsonMap) -> JsonMap:
         """Detach objects of a tree, in one transaction. Returns them by path.

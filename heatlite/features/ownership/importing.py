@@ -83,7 +83,7 @@ class Imports:
         Raises as `start`, but for locks and running actions.
         """
         self._core.admission.require_cloud(stack)
-        return self._planned(context, stack, asked).shown
+        return self._redefining.shown(context, stack, self._planned(context, stack, asked))
 
     def start(self, context: Context, stack: StackRecord, asked: ImportRequest, body: JsonMap) -> None:
         """Import objects into a root stack, in one transaction after all have been read.

@@ -39,7 +39,7 @@ class Moves:
 
     def plan(self, context: Context, stack: StackRecord, asked: MoveRequest) -> ShownPlan:
         """Return the plan of a move. Raises as `start`, but for locks and running actions."""
-        return self._planned(context, stack, asked).shown
+        return self._redefining.shown(context, stack, self._planned(context, stack, asked))
 
     def start(self, context: Context, stack: StackRecord, asked: MoveRequest, body: JsonMap) -> None:
         """Rename resources of a root stack, in one transaction.

@@ -16,7 +16,7 @@ from heatlite.core.context import Context
 from heatlite.core.errors import ActionConflict, HeatliteError, InsufficientRoom
 from heatlite.core.json import JsonMap, as_map
 from heatlite.core.runtime.meter import Meter
-from heatlite.engine.admission.claims import Asked, Change, Claim, Examiner
+from heatlite.engine.admission.claims import OF_NO_OBJECT, Asked, Change, Claim, Examiner
 from heatlite.engine.preview.preview import StackPreview
 from heatlite.engine.state.unit_of_work import stack_event
 from heatlite.features.quota.assessment import Assessment, Held, State, assess, still_taken
@@ -33,6 +33,10 @@ from heatlite.store.store import Store
 
 OPTION = "quota_check"
 """Query key of requests."""
+
+
+MAKE_NOTHING = OF_NO_OBJECT | {Change.DELETE}
+"""Changes that need no room."""
 
 
 class Mode(StrEnum):
@@ -92,7 +96,7 @@ class QuotaExaminer(Examiner):
         Raises QuotaExceeded.
         """
         mode = self.mode(asked.context)
-        if mode is Mode.OFF or asked.change is Change.DELETE or not self.concerns(asked.types):
+        if mode is Mode.OFF or asked.change in MAKE_NOTHING or not self.concerns(asked.types):
             return None
         if mode is Mode.REFUSE and asked.insists:
             mode = Mode.WARN
@@ -118,7 +122,7 @@ class QuotaExaminer(Examiner):
 
     def shown(self, asked: Asked, because: Sequence[str]) -> JsonMap:
         """Return what a plan shows of quotas."""
-        if self.mode(asked.context) is Mode.OFF:
+        if self.mode(asked.context) is Mode.OFF or asked.change in OF_NO_OBJECT:
             return {}
         if not self.concerns(asked.types):
             return {"quota": shown(Assessment(State.FITS, (), {}, None))}

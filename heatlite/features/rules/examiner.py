@@ -97,7 +97,12 @@ class RuleExaminer(Examiner):
         return Answered(plan, digest, self._endpoints.ask(endpoints, told(asked.context.request_id, digest, seen)))
 
     def rules(self, asked: Asked) -> Sequence[PlacedRule]:
-        """Return the rules that an operation is judged by."""
+        """Return the rules that an operation is judged by.
+
+        A change that touches no object has none.
+        """
+        if asked.change not in OCCASIONS:
+            return []
         root_id = "" if asked.change is Change.CREATE else asked.stack.root_id or asked.stack.id
         found = effective(self._store, self._settings, asked.stack.project, root_id).rules
         return [one for one in found if OCCASIONS[asked.change] in one.rule.on]
@@ -159,7 +164,7 @@ class RuleClaim(Claim):
 
     def look(self, preview: Callable[[], StackPreview]) -> Sequence[str]:
         """Return the rules by which the plan needs an approval. Raises as `judge`."""
-        return self.judge(preview)
+        return () if self._asked.change is Change.REPAIR else self.judge(preview)
 
     def take(self, action: ActionRecord, stack: StackRecord, preview: Callable[[], StackPreview] | None = None) -> None:
         """Judge a repair, which has no other plan than the examined one."""

@@ -7,8 +7,10 @@ from msgspec.structs import replace
 from heatlite.core.actions.payloads import ActionData, MemberChange
 from heatlite.core.context import Context
 from heatlite.core.errors import HTTPBadRequest, ImportDiffers, InvalidValue, PlanChanged
+from heatlite.core.json import JsonMap
 from heatlite.core.redaction.masking import MASK, Mask
 from heatlite.engine.admission.admission import Admission
+from heatlite.engine.admission.claims import Asked, Change
 from heatlite.engine.operations.groups import Groups
 from heatlite.engine.operations.membership.entrants import Entrant, EntrantReader, Entry
 from heatlite.engine.operations.membership.writing import Draft, MembershipWriter, Place, further
@@ -54,13 +56,18 @@ class Joins:
             raise PlanChanged(stack_name=stack.name)
         if asked.changes is Changes.REFUSE:
             _require_equal(entry)
+        examined = self._asked(context, draft, body, self._groups.path(stack, name))
+        claims = self._admission.examine(examined)
         with self._admission.admitted(request, on=nested) as now:
             place = draft.place
             is_same = now == place.nested and self._groups.group(stack, name) == place.group
             if not is_same or self._store.resources.of(now.id) != place.rows:
                 raise PlanChanged(stack_name=stack.name)
             self._require_free(place, entry, self._groups.path(stack, name))
-            return self._writer.write(context, draft)
+            claims.look(examined.preview)
+            action = self._writer.write(context, draft)
+            claims.take(action, draft.order.stack)
+            return action
 
     def plan(self, context: Context, stack: StackRecord, name: str, asked: Join) -> ShownPlan:
         """Return the plan of `join`, with what the next update does then.
@@ -70,8 +77,22 @@ class Joins:
         self._admission.require_cloud(stack)
         nested = self._groups.members_of(self._groups.group(stack, name))
         draft, entry = self._draft(context, stack, name, nested, asked)
-        self._require_free(draft.place, entry, self._groups.path(stack, name))
-        return draft.plan
+        path = self._groups.path(stack, name)
+        self._require_free(draft.place, entry, path)
+        added = self._admission.shown(self._asked(context, draft, body_of(asked), path))
+        return replace(draft.plan, details={**draft.plan.details, **added})
+
+    def _asked(self, context: Context, draft: Draft, body: JsonMap, path: tuple[str, ...]) -> Asked:
+        return Asked(
+            context,
+            draft.place.nested,
+            (),
+            lambda: self._writer.preview(draft),
+            change=Change.JOIN,
+            content=lambda: body,
+            path=lambda: "/".join(path),
+            shown=lambda _: draft.plan,
+        )
 
     def _require_free(self, place: Place, entry: Entry, group: tuple[str, ...]) -> None:
         resources = self._writer.reader.resources_of(place.nested)

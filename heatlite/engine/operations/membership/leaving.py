@@ -58,17 +58,7 @@ class Leaving:
             context, Operation.LEAVE, stack, "POST", path, body, target=group.name
         )
         members = self._groups.members_of(group)
-        claims = self._admission.examine(
-            Asked(
-                context,
-                members,
-                self._store.resources.types(stack.root_id or stack.id),
-                cache(lambda: self._writer.preview(self._draft(context, stack, name, members, asked))),
-                change=Change.SCALE,
-                content=lambda: body,
-                path=lambda: "/".join(self._groups.path(stack, name)),
-            )
-        )
+        claims = self._admission.examine(self._asked(context, stack, name, members, asked))
         with self._admission.admitted(request, on=members) as nested:
             draft = self._draft(context, stack, name, nested, asked)
             if asked.plan_digest not in (None, draft.plan.digest):
@@ -97,7 +87,20 @@ class Leaving:
         Writes nothing. Raises as `leave`, but passes locks and actions.
         """
         nested = self._groups.members_of(self._groups.group(stack, name))
-        return self._draft(context, stack, name, nested, asked).plan
+        plan = self._draft(context, stack, name, nested, asked).plan
+        added = self._admission.shown(self._asked(context, stack, name, nested, asked))
+        return replace(plan, details={**plan.details, **added})
+
+    def _asked(self, context: Context, stack: StackRecord, name: str, nested: StackRecord, asked: Leave) -> Asked:
+        return Asked(
+            context,
+            nested,
+            self._store.resources.types(stack.root_id or stack.id),
+            cache(lambda: self._writer.preview(self._draft(context, stack, name, nested, asked))),
+            change=Change.SCALE,
+            content=lambda: body_of(asked),
+            path=lambda: "/".join(self._groups.path(stack, name)),
+        )
 
     def _draft(self, context: Context, stack: StackRecord, name: str, nested: StackRecord, asked: Leave) -> Draft:
         place = self._writer.place(stack, self._groups.group(stack, name), nested)

@@ -16,10 +16,13 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.core.redaction.masking import NOTHING, Mask
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import Admission, OperationRequest
+from heatlite.engine.admission.claims import Asked, Change
 from heatlite.engine.admission.preparation import Prepared
+from heatlite.engine.operations import asked
 from heatlite.engine.operations.redefining.tree import REACHED, Draft, NestedChange, Rows, Tree
 from heatlite.engine.operations.stacks import updated
 from heatlite.engine.planning.tree_budget import TreeBudget
+from heatlite.engine.preview.preview import StackPreview
 from heatlite.engine.state.definitions import Definitions, secrets_of
 from heatlite.engine.state.protected import declare
 from heatlite.engine.state.requests import Request, ShownPlan
@@ -102,6 +105,28 @@ class Redefining:
         if change.shown.digest != digest:
             raise PlanChanged(stack_name=stack.name)
 
+    def shown(self, context: Context, stack: StackRecord, change: Redefinition) -> ShownPlan:
+        """Return the plan of a change, with what features add."""
+        added = self._admission.shown(self._asked(context, stack, change))
+        return replace(change.shown, details={**change.shown.details, **added})
+
+    def _asked(self, context: Context, stack: StackRecord, change: Redefinition) -> Asked:
+        """Return the request for a change.
+
+        Its preview has the new definition and the stored rows.
+        """
+        after = redefined(stack, change.request, change.prepared, self._clock.now())
+        resources = self._reader.resources_of(after)
+        return Asked(
+            context,
+            after,
+            (),
+            lambda: StackPreview(change.prepared.definition, resources, resources.nested(stack.id)),
+            change=Change.REDEFINE,
+            content=lambda: {**asked.stored(after), "plan": change.shown.digest},
+            shown=lambda _: change.shown,
+        )
+
     def carry_out(
         self, context: Context, request: OperationRequest, change: Redefinition, options: JsonMap
     ) -> StackRecord:
@@ -112,6 +137,8 @@ class Redefining:
         """
         before, prepared, now = request.stack, change.prepared, self._clock.now()
         store, rows = self._store, change.rows
+        examined = self._asked(context, before, change)
+        claims = self._admission.examine(examined)
         with self._admission.admitted(request) as stack:
             is_same = (stack.template_id, stack.environment) == (before.template_id, before.environment)
             if not is_same or store.resources.of(stack.id) != [*rows.before]:
@@ -123,6 +150,7 @@ class Redefining:
                     raise ActionConflict(MEANWHILE.format(stack.name))
             if change.taken:
                 AdoptedObjects(store, self._reader.resources_of(stack)).require_unowned(change.taken)
+            claims.look(examined.preview)
             begun = with_state(stack, Verb.UPDATE, Status.IN_PROGRESS, "Stack UPDATE started")
             after = redefined(begun, change.request, prepared, now)
             store.templates.put(prepared.document, prepared.files, prepared.template_id, after.sealed)
@@ -151,6 +179,7 @@ class Redefining:
                 self._count(level, its_rows.after)
             action = self._admission.record_done(context, action, change.outputs)
             self._admission.define(stack, after, action, change.shown.digest)
+            claims.take(action, after)
         self._definitions.keep(after, prepared.definition)
         return after
 
