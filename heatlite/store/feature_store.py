@@ -137,32 +137,46 @@ class ObjectNews(Struct, frozen=True):
         return bool(self.compared or self.unseen or self.updated or self.gone or self.written)
 
 
-class Moved(Struct, frozen=True):
-    """Resources of a root stack that get other names, in one step.
+class Place(Struct, frozen=True):
+    """A stack of a tree."""
 
-    Two may swap theirs.
+    root_id: str
+    stack_id: str
+    path: tuple[str, ...] = ()
+    """The names of resources that lead to it from the root."""
+
+
+class Moved(Struct, frozen=True):
+    """Resources that get other names, or go to another stack, in one step.
+
+    Two of a stack may swap their names. Those that go to another stack have no stacks nested in them.
     """
 
-    stack_id: str
+    source: Place
+    target: Place
     names: Mapping[str, str]
     """New names by the old ones."""
 
     def path(self, path: str) -> str:
-        """Return the new path of a resource of the tree."""
-        name, *rest = path.split("/", 1)
-        return "/".join([self.names.get(name, name), *rest])
+        """Return the new path of a resource of the source's tree."""
+        names, depth = path.split("/"), len(self.source.path)
+        if tuple(names[:depth]) != self.source.path or len(names) == depth or names[depth] not in self.names:
+            return path
+        return "/".join((*self.target.path, self.names[names[depth]], *names[depth + 1 :]))
 
-    def rename(self, database: Database, table: str, column: str, stack: str = "stack_id") -> None:
-        """Change the names of resources in a column of a table.
+    def rename(self, database: Database, table: str, column: str, stack: str = "stack_id", root: str = "") -> None:
+        """Change the names of resources in a column of a table, and their stack.
 
-        `stack` is the column with the id of the stack.
+        `stack` and `root` are the columns with the ids of the stack and its root.
         """
         cases, names = " ".join(["WHEN ? THEN ?"] * len(self.names)), [*self.names]
-        parameters = [text for pair in self.names.items() for text in pair]
+        places = {stack: self.target.stack_id, **({root: self.target.root_id} if root else {})}
+        places = {} if self.source == self.target else places
         database.write(
             f"UPDATE {table} SET {column} = CASE {column} {cases} ELSE {column} END"
-            f" WHERE {stack} = ? AND {column} IN ({marks(names)})",
-            (*parameters, self.stack_id, *names),
+            + "".join(f", {one} = ?" for one in places)
+            + f" WHERE {stack} = ? AND {column} IN ({marks(names)})",
+            (*(text for pair in self.names.items() for text in pair), *places.values(), self.source.stack_id, *names),
         )
 
 

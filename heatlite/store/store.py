@@ -227,14 +227,15 @@ class Store:
             one.resource_marked(root_id, is_unhealthy, now)
 
     def move_resources(self, moved: Moved) -> None:
-        """Change the names of resources in all rows.
+        """Change the places of resources in all rows.
 
-        In a transaction that holds their stack.
+        In a transaction that holds their stacks. Rows of resources that go to another stack are saved afterwards.
         """
         moved.rename(self.database, "resource", "name")
-        moved.rename(self.database, "stack", "parent_resource", stack="parent_id")
-        moved.rename(self.database, "event", "resource_name")
-        moved.rename(self.database, "account", "resource_name")
+        if moved.source == moved.target:
+            moved.rename(self.database, "stack", "parent_resource", stack="parent_id")
+        self.events.move(moved)
+        moved.rename(self.database, "account", "resource_name", root="root_id")
         for one in (*self.features, *self.stores_off()):
             one.resources_moved(moved)
 

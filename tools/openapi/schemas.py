@@ -262,6 +262,7 @@ SCHEMAS: JsonMap = {
             "guard": {"type": "object"},
             "template": TEXT,
             "files": MAP,
+            "to_stack": MAP,
             "after": listed(_PLANNED),
             "restricted": answer(stacks.Restricted),
         },

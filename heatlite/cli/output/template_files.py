@@ -96,8 +96,13 @@ def fragment(patch: Sequence[Object]) -> str:
 
 
 def _print_other(plan: Object) -> None:
-    """Print the changes of parameters and environment, which no template has."""
+    """Print the changes of parameters, environment and another stack."""
     for part in ("parameters", "environment"):
         patch = objects(plan, f"{part}_patch")
         if patch:
             print(f"# {part} of the environment\n{fragment(patch)}", end="")
+    if "to_stack" in plan:
+        other = as_map(plan["to_stack"])
+        for name, edits in {"template": other, **as_map(other.get("files"))}.items():
+            if patch := objects(as_map(edits), "template_patch"):
+                print(f"# {name} of stack {other.get('name')}\n{fragment(patch)}", end="")

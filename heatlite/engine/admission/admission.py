@@ -214,15 +214,20 @@ class Admission:
             check_types(context, self._store.resources.types(stack.id))
 
     @contextmanager
-    def admitted(self, request: OperationRequest, on: StackRecord | None = None) -> Iterator[StackRecord]:
+    def admitted(
+        self, request: OperationRequest, on: StackRecord | None = None, beside: Sequence[str] = ()
+    ) -> Iterator[StackRecord]:
         """Open a transaction with the locked stack row.
 
         Raises the conflict that rejects the operation.
 
-        `on` is the nested stack that will change, if that is not the addressed stack.
+        `on` is the nested stack that will change, if that is not the addressed stack. `beside` are the ids of further
+        roots that it will `hold`: all are locked in one order.
         """
         try:
             with noting(), self._store.transaction():
+                for one in sorted([request.stack.id, *beside]) if beside else ():
+                    self._store.stacks.lock(one)
                 stack, below = self._held(request.context, request.operation, on or request.stack)
                 lifted = [stack, *below] if request.operation in DELETES else [stack]
                 if any(one.lock is not None and one.lock.by_admin for one in lifted) and not request.context.is_admin:

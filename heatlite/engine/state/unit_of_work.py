@@ -56,9 +56,13 @@ MOVED_FROM = "moved_from"
 """Key in the `data` of a row: the name that it had before a move."""
 
 
-def moved_text(name: str) -> str:
-    """Return the reason of the event of a resource that had another name."""
-    return f"Moved from {name}"
+def moved_text(place: str) -> str:
+    """Return the reason of the event of a resource that had another place."""
+    return f"Moved from {place}"
+
+
+MOVED_TO = "Moved to "
+"""Begin of the reason of the event of a resource that has left its stack, by its old name."""
 
 
 def operation_event(row: ResourceRecord, operation: Operation, reason: str, now: float) -> EventRecord:

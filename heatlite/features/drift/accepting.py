@@ -138,6 +138,7 @@ class Accepting:
         }
         entries = [plan_entry((*one.level.path, one.row.name), one.row, "accept", ACCEPTED) for one in seen]
         return Redefinition(
+            before=stack,
             shown=detailed_plan(entries, details, [*waiting(draft.plan()).values()]),
             request=request,
             prepared=prepared,

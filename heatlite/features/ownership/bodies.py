@@ -86,29 +86,26 @@ class DetachRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MovedResource(Struct, frozen=True, forbid_unknown_fields=True):
-    """A resource that gets another name."""
+    """A resource that gets another place."""
 
     old: Text = field(name="from")
-    """The name in the template."""
+    """Path from the stack on, such as ``data/vol`` or ``web/2``."""
     new: Text = field(name="to")
-    """The new name. That of another resource if that moves, too."""
+    """The new path. That of another resource of its stack if that moves, too."""
 
 
 class MoveRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Resources that get other names in their stack, with all references to them."""
+    """Resources that get other names, or go to another stack, with references to them."""
 
     moved: Annotated[tuple[MovedResource, ...], Meta(min_length=1, max_length=MOST_RESOURCES)]
-    """The resources. Each name is the old one of one resource at most, and the new one of one at most."""
+    """The resources. Each path is the old one of one resource at most, and the new one of one at most."""
+    to_stack: Text | None = None
+    """Name or id of another root stack of the project, in which the new paths are."""
     plan_digest: str | None = None
     """Digest of the approved plan; required to move."""
 
     def __post_init__(self) -> None:
-        if any(one.old == one.new for one in self.moved):
+        if self.to_stack is None and any(one.old == one.new for one in self.moved):
             raise ValueError("a resource moves to its own name")
         if min(len({one.old for one in self.moved}), len({one.new for one in self.moved})) < len(self.moved):
             raise ValueError("a name is given twice")
-
-    @property
-    def names(self) -> dict[str, str]:
-        """New names by the old ones."""
-        return {one.old: one.new for one in self.moved}

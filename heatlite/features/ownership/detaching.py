@@ -62,7 +62,7 @@ class Detachments:
         """
         request = self._core.admission.precheck(context, Operation.DETACH, stack, "POST", "/actions", body)
         require_given("detach", asked.plan_digest)
-        change = self._planned(context, stack, asked)
+        change = self._planned(context, stack, asked, binds=True)
         self._redefining.require_digest(change, stack, asked.plan_digest)
         options: JsonMap = {
             "resources": [*asked.resources],
@@ -72,8 +72,13 @@ class Detachments:
         self._redefining.carry_out(context, request, change, options)
         return {"detached": _shown(change.outputs.detached or {})}
 
-    def _planned(self, context: Context, stack: StackRecord, asked: DetachRequest) -> Redefinition:
-        """Plan a detachment. Reads the database only."""
+    def _planned(
+        self, context: Context, stack: StackRecord, asked: DetachRequest, binds: bool = False
+    ) -> Redefinition:
+        """Plan a detachment. Reads the database only.
+
+        `binds`: it is to be carried out. Other plans pass a lock.
+        """
         tree, now = self._redefining.tree(stack), self._core.clock.now()
         leaving = [
             _Leaving(level, {name: self._row(level, name) for name in names})
@@ -82,6 +87,9 @@ class Detachments:
         gone = {one.level.full(name): row for one in leaving for name, row in one.rows.items()}
         held = self._store.held_resources([row.id for row in gone.values()])
         for path, row in gone.items():
+            if row.is_locked and binds:
+                text = f"Resource {path} of stack {stack.name} is locked: heatlite unlock {stack.name}."
+                raise InvalidStackState(text)
             if row.id in held:
                 raise ActionConflict(f"Resource {path} of stack {stack.name} cannot leave now: {held[row.id]}")
         places = [] if asked.as_external else [place for one in leaving for place in _readers(one)]
@@ -120,6 +128,7 @@ class Detachments:
         )
         left = waiting(draft.plan()).values()
         return Redefinition(
+            before=stack,
             shown=detailed_plan(shown, self._redefining.edits(stack, prepared), [*left]),
             request=request,
             prepared=prepared,
@@ -151,8 +160,6 @@ class Detachments:
             called = row.physical_id if nested is None else nested.name
             text = f"Resource {name} of stack {stack.name} is a nested stack. Abandon that: DELETE …/{called}/abandon."
             raise InvalidStackState(text)
-        if row.is_locked:
-            raise InvalidStackState(f"Resource {name} of stack {stack.name} is locked: heatlite unlock {stack.name}.")
         if row.protection is not None:
             way_on = f"heatlite unprotect {stack.name} {name}"
             raise DeletionProtected(f"Resource {name} of stack {stack.name} is protected. Nothing was done. {way_on}.")

@@ -43,3 +43,12 @@ class SnapshotNames(Conflict):
         "Snapshot {snapshot} of stack {stack_name} has {names}: a restore would delete what has moved. Nothing was"
         " done. Delete the snapshot first (heatlite snapshot delete {stack_name} {snapshot})."
     )
+
+
+class ReferencesCross(Conflict):
+    """A move would divide what reads each other between two templates."""
+
+    text = (
+        "After this move, definitions would read what another template has: {places}. Nothing was done. Change the"
+        " templates first, so that they do without: with a parameter, an output or external_id."
+    )

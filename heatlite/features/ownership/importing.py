@@ -154,6 +154,7 @@ class Imports:
         )
         rows = [one.row for one in imports.values()]
         return Redefinition(
+            before=stack,
             shown=detailed_plan(shown, details, [*waiting(plan).values()]),
             request=request,
             prepared=prepared,

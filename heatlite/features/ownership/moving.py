@@ -1,32 +1,93 @@
-"""Moves of resources to other names. No object is touched."""
+"""Moves of resources to other names and stacks. No object is touched."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from heatlite.api.components import Components
 from heatlite.core.actions.payloads import ActionOutputs
 from heatlite.core.context import Context
-from heatlite.core.errors import ActionConflict, HTTPBadRequest, InvalidStackState, ResourceNotFound
+from heatlite.core.errors import (
+    ActionConflict,
+    HTTPBadRequest,
+    InvalidStackState,
+    ResourceNotFound,
+    StackNotFound,
+)
 from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.core.status import Status, Verb
+from heatlite.engine.admission.preparation import Prepared
 from heatlite.engine.operations.redefining.changes import Redefinition, require_given
 from heatlite.engine.operations.redefining.planning import Waiting, planned_before, waiting
-from heatlite.engine.operations.redefining.tree import Rows
+from heatlite.engine.operations.redefining.tree import Draft, Level, Path, Rows, Tree
 from heatlite.engine.planning.plan import Outcome
+from heatlite.engine.planning.planner import used_by
 from heatlite.engine.preview.preview_views import detailed_plan, plan_entry
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.requests import Request, ShownPlan
-from heatlite.engine.state.unit_of_work import MOVED_FROM, moved_text, operation_event, with_state
+from heatlite.engine.state.unit_of_work import MOVED_FROM, MOVED_TO, moved_text, operation_event, with_state
+from heatlite.engine.state.values import current_rows
+from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.features.ownership.bodies import MoveRequest
-from heatlite.features.ownership.errors import MoveReplaces, SnapshotNames
-from heatlite.features.ownership.renames import renamed
+from heatlite.features.ownership.errors import MoveReplaces, ReferencesCross, SnapshotNames
+from heatlite.features.ownership.renames import Foreign, carried, renamed
+from heatlite.plugin.groups import MEMBER_NAME, SizedGroup
+from heatlite.plugin.nested import StackResource
 from heatlite.plugin.signing import KEY
-from heatlite.store.records import ResourceRecord, StackRecord
+from heatlite.store.feature_store import Moved, Place
+from heatlite.store.records import EventRecord, ResourceRecord, StackRecord
 from heatlite.template.document import Definition
+from heatlite.template.edits import Part, edits_between
+from heatlite.template.expression import requires
 
 MOST_PLACES = 20
+
+
+class _Step(Struct, frozen=True):
+    """Resources of one stack that go to names of one stack, perhaps another one."""
+
+    source: Level
+    target: Level
+    roots: tuple[StackRecord, StackRecord]
+    rows: Mapping[str, ResourceRecord]
+    names: Mapping[str, str]
+
+    def told(self, old: str) -> str:
+        """Return the old place of a resource, as its new one tells it."""
+        if not self.crosses:
+            return old
+        return self._shown(self.source.full(old), self.roots[0])
+
+    def new(self, old: str) -> str:
+        """Return the new place of a resource, as its old one tells it."""
+        return self._shown(self.target.full(self.names[old]), self.roots[1])
+
+    def _shown(self, path: str, root: StackRecord) -> str:
+        return path if self.roots[0].id == self.roots[1].id else f"{path} of stack {root.name}"
+
+    @property
+    def crosses(self) -> bool:
+        """True if they leave their stack."""
+        return self.source.stack.id != self.target.stack.id
+
+    @property
+    def moved(self) -> Moved:
+        """The step in the rows of all tables."""
+        return Moved(_place(self.source), _place(self.target), self.names)
+
+
+class _Side(Struct, frozen=True):
+    """A tree of a move as it becomes."""
+
+    tree: Tree
+    request: Request
+    prepared: Prepared
+    draft: Draft
+    moved: Sequence[ResourceRecord]
+    """Rows with new places in it."""
+    details: JsonMap
 
 
 class Moves:
@@ -42,121 +103,345 @@ class Moves:
         return self._redefining.shown(context, stack, self._planned(context, stack, asked))
 
     def start(self, context: Context, stack: StackRecord, asked: MoveRequest, body: JsonMap) -> None:
-        """Rename resources of a root stack, in one transaction.
+        """Move resources of a tree, in one transaction.
 
-        `body` is the request, for a replay after a lock. Raises PlanChanged, MoveReplaces, SnapshotNames,
-        ResourceNotFound, InvalidStackState, and as `Admission.admitted`.
+        `body` is the request, for a replay after a lock. Raises PlanChanged, MoveReplaces, ReferencesCross,
+        SnapshotNames, TemplateShared, ResourceNotFound, InvalidStackState, and as `Admission.admitted`.
         """
         request = self._core.admission.precheck(context, Operation.MOVE, stack, "POST", "/actions", body)
         require_given("move", asked.plan_digest)
-        change = self._planned(context, stack, asked)
+        change = self._planned(context, stack, asked, binds=True)
         self._redefining.require_digest(change, stack, asked.plan_digest)
-        moved: list[Json] = [{"from": old, "to": new} for old, new in change.moved.items()]
+        moved: list[Json] = [{"from": one.old, "to": one.new} for one in asked.moved]
         options: JsonMap = {"moved": moved, "plan_digest": asked.plan_digest}
+        if change.other is not None:
+            options["to_stack"] = change.other.before.id
         self._redefining.carry_out(context, request, change, options)
 
-    def _planned(self, context: Context, stack: StackRecord, asked: MoveRequest) -> Redefinition:
-        """Plan a move. Reads the database only."""
-        tree, now, names = self._redefining.tree(stack), self._core.clock.now(), asked.names
-        before, rows = tree.level(()).definition, tree.level(()).rows
-        _require_free(stack, before, rows, names)
-        moving = {old: _row(stack, before, old, rows) for old in names}
-        self._require_movable(stack, moving)
-        environment = _environment(before, names)
-        request = Request(template=renamed(before.template, names))
-        if environment is not None:
-            request = replace(request, files=before.template.files, environment=environment)
-        prepared = self._core.preparation.changed(stack, request, existing=environment is None)
-        after = {row.id: _moved(row, names) for row in rows}
-        changes = Rows(rows, changed=[after[row.id] for row in rows if after[row.id] != row])
-        services = self._core.engine_services
-        draft = self._redefining.draft(context, tree, request, prepared, services)
-        draft.set((), changes)
-        left = waiting(draft.plan())
-        unmoved = with_state(replace(stack, updated_at=now), Verb.UPDATE, Status.COMPLETE, "")
-        _require_no_replacement(left, waiting(planned_before(services, unmoved, before, rows)), names)
-        moved = {names[old]: after[row.id] for old, row in moving.items()}
-        details: JsonMap = {**self._redefining.edits(stack, prepared), "breaks": self._breaks(stack, moving)}
-        shown = [plan_entry((names[old],), after[row.id], "move", f"from {old}") for old, row in moving.items()]
-        return Redefinition(
-            shown=detailed_plan(shown, details, [*left.values()]),
-            request=request,
-            prepared=prepared,
-            rows=changes,
-            events=[
-                operation_event(after[row.id], Operation.MOVE, moved_text(old), now) for old, row in moving.items()
-            ],
-            taken={},
-            outputs=ActionOutputs(stack_status="UPDATE_COMPLETE", moved=names),
-            written=[*moved.values()],
-            moved=names,
-        )
+    def _planned(
+        self, context: Context, stack: StackRecord, asked: MoveRequest, binds: bool = False
+    ) -> Redefinition:
+        """Plan a move. Reads the database only.
 
-    def _require_movable(self, stack: StackRecord, moving: Mapping[str, ResourceRecord]) -> None:
+        `binds`: it is to be carried out. Other plans pass a lock.
+        """
+        here = self._redefining.tree(stack)
+        there = here if asked.to_stack is None else self._redefining.tree(self._other(context, stack, asked.to_stack))
+        steps, now = self._steps(here, there, asked), self._core.clock.now()
+        self._require_movable(stack, steps, binds)
+        documents = _documents(steps)
+        trees = [here] if there is here else [here, there]
+        sides = [self._side(context, tree, steps, documents) for tree in trees]
+        left = [waiting(side.draft.plan()) for side in sides]
+        _require_no_replacement(steps, sides, left, [self._before(tree, now) for tree in trees])
+        after = [{row.id: row for row in side.moved} for side in sides]
+        events: list[list[EventRecord]] = [[] for _ in sides]
+        entries, breaks = [], list[Json]()
+        for step in steps:
+            at = 0 if there is here else 1
+            for old, row in step.rows.items():
+                moved = after[at][row.id]
+                told = step.told(old)
+                events[at].append(operation_event(moved, Operation.MOVE, moved_text(told), now))
+                if step.crosses:
+                    events[0].append(operation_event(row, Operation.MOVE, MOVED_TO + step.new(old), now))
+                entries.append(plan_entry((*step.target.path, moved.name), moved, "move", f"from {told}"))
+                breaks += self._breaks(step.source.stack, step.source.full(old), row)
+        names = {one.old: one.new for one in asked.moved}
+        grouped = {step.target.stack.id for step in steps if step.target.is_group}  # no template has their names
+        details: JsonMap = {**sides[0].details, "breaks": breaks}
+        if there is not here:
+            details["to_stack"] = {"id": there.root.id, "name": there.root.name, **sides[1].details}
+        plan = detailed_plan(entries, details, [one for each in left for one in each.values()])
+        change, *others = (
+            Redefinition(
+                before=side.tree.root,
+                shown=plan,
+                request=side.request,
+                prepared=side.prepared,
+                rows=side.draft.rows(()),
+                events=told,
+                taken={},
+                outputs=ActionOutputs(stack_status="UPDATE_COMPLETE", moved=names),
+                written=[row for row in side.moved if row.stack_id not in grouped],
+                nested=side.draft.nested,
+                seals=stack.sealed and side.tree is not here,
+            )
+            for side, told in zip(sides, events, strict=True)
+        )
+        return replace(change, moved=[step.moved for step in steps], other=next(iter(others), None))
+
+    def _other(self, context: Context, stack: StackRecord, named: str) -> StackRecord:
+        """Return another root stack of the project.
+
+        Raises StackNotFound, HTTPBadRequest for the stack itself, InvalidStackState for another cloud.
+        """
+        stacks = self._store.stacks
+        found = stacks.by_name(stack.project, named) or stacks.get(named)
+        if found is None or found.project != stack.project or found.deleted_at is not None:
+            raise StackNotFound(name=named)
+        if found.id == stack.id:
+            raise HTTPBadRequest("to_stack is the stack itself: leave it out.")
+        clouds = [stacks.cloud_of(one) for one in (stack, found)]
+        if clouds[0] is not None and clouds[1] is not None and not clouds[0].is_same(clouds[1]):
+            raise InvalidStackState(f"Stack {found.name} is in another cloud than stack {stack.name}.")
+        self._core.admission.require_types(context, Operation.MOVE, found)
+        return found
+
+    def _steps(self, here: Tree, there: Tree, asked: MoveRequest) -> list[_Step]:
+        """Return the steps of a move, one for each pair of stacks.
+
+        Raises the error of a place that is none.
+        """
+        found, roots = dict[tuple[str, str], _Step](), (here.root, there.root)
+        for one in asked.moved:
+            (*old, name), (*new, new_name) = one.old.split("/"), one.new.split("/")
+            source, target = here.level(tuple(old), of_group=True), there.level(tuple(new), of_group=True)
+            step = found.setdefault((source.stack.id, target.stack.id), _Step(source, target, roots, {}, {}))
+            rows, names = {**step.rows, name: _row(source, name)}, {**step.names, name: new_name}
+            found[source.stack.id, target.stack.id] = replace(step, rows=rows, names=names)
+        steps = [*found.values()]
+        for step in steps:
+            self._require_free(step)
+        return steps
+
+    def _require_free(self, step: _Step) -> None:
+        """Raise the error of a new place that is in use, or cannot be one."""
+        definition, rows, new = step.target.definition, step.target.rows, step.names.values()
+        used = {*definition.template.resources, *(row.name for row in rows)}
+        taken = sorted((used - {*step.rows} if not step.crosses else used).intersection(new))
+        if taken or len({*new}) < len(step.names):
+            places = ", ".join(step.target.full(name) for name in taken)
+            raise HTTPBadRequest(f"Stack {step.target.stack.name} has resources of these names already: {places}.")
+        groups = [one for one in (step.source, step.target) if one.is_group]
+        if step.crosses:
+            kinds = ResourceFactory(step.source.stack, self._core.engine_services)
+            nests = [name for name, row in step.rows.items() if issubclass(kinds.type_of(row), StackResource)]
+            if groups or nests:
+                what = "members of groups, which join and leave (heatlite group)" if groups else "nested stacks"
+                raise HTTPBadRequest(f"{', '.join(step.names)}: {what} do not move to another stack in this version.")
+        elif groups:
+            self._require_member_names(step)
+
+    def _require_member_names(self, step: _Step) -> None:
+        """Raise HTTPBadRequest for new names that a group does not give to members."""
+        path, services = step.source.path, self._core.engine_services
+        above = self._store.stacks.get(step.source.stack.parent_id or "")
+        assert above is not None
+        (row, *_) = self._store.resources.by_name(above.id, [path[-1]])
+        group = ResourceFactory(above, services).make(row)
+        numbered = all(name.isdecimal() for name in step.source.definition.resources)
+        wrong = [name for name in step.names.values() if MEMBER_NAME.fullmatch(name) is None]
+        if numbered:  # the group makes the numbers: those that it has can change their members
+            wrong += [name for name in step.names.values() if name not in step.source.definition.resources]
+        if wrong or not isinstance(group, SizedGroup):
+            raise HTTPBadRequest(f"{'/'.join(path)}: the group gives no member the name {', '.join(wrong)}.")
+
+    def _require_movable(self, stack: StackRecord, steps: Sequence[_Step], binds: bool) -> None:
         """Raise the error of what keeps resources in their places."""
+        moving = {step.source.full(name): row for step in steps for name, row in step.rows.items()}
         held = self._store.held_resources([row.id for row in moving.values()])
-        for name, row in moving.items():
+        for path, row in moving.items():
             if row.id in held:
-                raise ActionConflict(f"Resource {name} of stack {stack.name} cannot move now: {held[row.id]}")
+                raise ActionConflict(f"Resource {path} of stack {stack.name} cannot move now: {held[row.id]}")
+            if row.is_locked and binds:
+                text = f"Resource {path} of stack {stack.name} is locked: heatlite unlock {stack.name}."
+                raise InvalidStackState(text)
         for snapshot in self._store.snapshots.each(stack.id):
-            known = moving.keys() & as_map(as_map(snapshot.data).get("resources"))
+            known = [path for path in moving if _is_recorded(as_map(snapshot.data), path.split("/"))]
             if known or snapshot.status is Status.IN_PROGRESS:
                 names = ", ".join(sorted(known or moving))
                 raise SnapshotNames(stack_name=stack.name, snapshot=snapshot.id, names=names)
 
-    def _breaks(self, stack: StackRecord, moving: Mapping[str, ResourceRecord]) -> list[Json]:
-        """Return what outside the stack has an old name, in sentences."""
-        found: list[Json] = []
-        for name, row in moving.items():
-            if KEY in row.data:
-                found.append(f"{name}: URLs that were given to machines or people have the old name.")
-            elif self._store.accounts.get(stack.id, row.physical_name) is not None:
-                found.append(f"{name}: an agent that asks for its metadata by the old name.")
-        return found
+    def _side(
+        self, context: Context, tree: Tree, steps: Sequence[_Step], documents: Mapping[str, JsonMap]
+    ) -> _Side:
+        """Return one of the trees as it becomes."""
+        levels = {one.path: one for step in steps for one in (step.source, step.target) if tree.has(one)}
+        edits = {
+            path: [*edits_between(Part.TEMPLATE, one.definition.template.document, documents[one.stack.id])]
+            for path, one in levels.items()
+            if not one.is_group
+        }
+        request, environment = tree.edited(edits), _environment(tree, steps)
+        if environment is not None:
+            files = {**tree.level(()).definition.template.files, **request.files}
+            template = request.template or tree.level(()).definition.template.document
+            request = replace(request, template=template, files=files, environment=environment)
+        prepared = self._core.preparation.changed(tree.root, request, existing=environment is None)
+        draft = self._redefining.draft(context, tree, request, prepared, self._core.engine_services)
+        moved = list[ResourceRecord]()
+        for path, level in sorted(levels.items()):
+            if level.is_group:
+                draft.set_members(path, documents[level.stack.id])
+            rows = _rows(level, draft.definition(path), [one for one in steps if level in (one.source, one.target)])
+            draft.set(path, rows)
+            old = {row.id for step in steps for row in step.rows.values()}
+            moved += [row for row in (*rows.changed, *rows.entered) if row.id in old]
+        return _Side(tree, request, prepared, draft, moved, self._redefining.edits(tree.root, prepared))
+
+    def _before(self, tree: Tree, now: float) -> Waiting:
+        """Return what the next update would do without the move."""
+        unmoved = with_state(replace(tree.root, updated_at=now), Verb.UPDATE, Status.COMPLETE, "")
+        level, services = tree.level(()), self._core.engine_services
+        return waiting(planned_before(services, unmoved, level.definition, level.rows))
+
+    def _breaks(self, stack: StackRecord, path: str, row: ResourceRecord) -> Iterator[Json]:
+        """Yield what outside the stack has an old name, in sentences."""
+        if KEY in row.data:
+            yield f"{path}: URLs that were given to machines or people have the old name."
+        elif self._store.accounts.get(stack.id, row.physical_name) is not None:
+            yield f"{path}: an agent that asks for its metadata by the old name."
 
 
-def _require_free(
-    stack: StackRecord, definition: Definition, rows: Sequence[ResourceRecord], names: Mapping[str, str]
-) -> None:
-    """Raise HTTPBadRequest for a path below the root, and for a name in use."""
-    for name in (*names, *names.values()):
-        if "/" in name:
-            text = "only resources of the root template move in this version, not members of groups or nested stacks"
-            raise HTTPBadRequest(f"{name}: {text}.")
-    used = {*definition.template.resources, *(row.name for row in rows)} - names.keys()
-    taken = sorted(used.intersection(names.values()))
-    if taken:
-        raise HTTPBadRequest(f"Stack {stack.name} has resources of these names already: {', '.join(taken)}.")
+def _place(level: Level) -> Place:
+    return Place(level.stack.root_id or level.stack.id, level.stack.id, level.path)
 
 
-def _row(stack: StackRecord, definition: Definition, name: str, rows: Sequence[ResourceRecord]) -> ResourceRecord:
+
+
+def _row(level: Level, name: str) -> ResourceRecord:
     """Return the row of a resource that can move."""
-    found = [row for row in rows if row.name == name]
+    stack, found = level.stack, [row for row in level.rows if row.name == name]
     if not found:
         raise ResourceNotFound(resource_name=name, stack_name=stack.name)
     row = found[-1]
-    is_whole = len(found) == 1 and name in definition.resources
+    is_whole = len(found) == 1 and name in level.definition.resources
     if not is_whole or row.status is Status.IN_PROGRESS or row.verb is Verb.DELETE:
         text = f"Resource {name} of stack {stack.name} is between two states: update the stack first (heatlite up)."
         raise InvalidStackState(text)
-    if row.is_locked:
-        raise InvalidStackState(f"Resource {name} of stack {stack.name} is locked: heatlite unlock {stack.name}.")
     return row
 
 
-def _environment(definition: Definition, names: Mapping[str, str]) -> JsonMap | None:
+def _is_recorded(data: JsonMap, names: Sequence[str]) -> bool:
+    """Return whether a snapshot has a resource."""
+    for name in names:
+        resources = as_map(data.get("resources"))
+        if name not in resources:
+            return False
+        data = as_map(resources[name])
+    return True
+
+
+# -- definitions ---------------------------------------------------------------------------------------
+
+
+def _documents(steps: Sequence[_Step]) -> dict[str, JsonMap]:
+    """Return the new templates of all stacks that take part, by id.
+
+    Raises ReferencesCross.
+    """
+    found: dict[str, JsonMap] = {}
+    for step in sorted(steps, key=lambda step: step.crosses):  # renames first: what goes elsewhere keeps its references
+        for level in (step.source, step.target):
+            found.setdefault(level.stack.id, {**level.definition.template.document})
+        if not step.crosses:
+            found[step.source.stack.id] = renamed(step.source.definition.template, step.names)
+    places = [place for step in steps if step.crosses for place in _carry(step, found)]
+    if places:
+        raise ReferencesCross(places="; ".join(places[:MOST_PLACES]))
+    return found
+
+
+def _carry(step: _Step, documents: dict[str, JsonMap]) -> Iterator[str]:
+    """Take definitions from one template to another.
+
+    Yields the places that read across them.
+    """
+    source, target = step.source.definition, step.target.definition
+    if source.template.dialect.kind != target.template.dialect.kind:
+        raise HTTPBadRequest(f"Stack {step.target.stack.name} has a template of another language.")
+    yield from (f"resources.{place}" for place in _readers(step))
+    section = source.sections["resources"]
+    left = {**as_map(documents[step.source.stack.id][section])}
+    entered = {**as_map(documents[step.target.stack.id].get(section))}
+    for old, new in step.names.items():
+        try:
+            entered[new] = carried(source.template, old, step.names)
+        except Foreign as error:
+            yield f"resources.{step.source.full(old)} ({', '.join(error.places)})"
+        left.pop(old)
+    documents[step.source.stack.id] = {**documents[step.source.stack.id], section: left}
+    documents[step.target.stack.id] = {**documents[step.target.stack.id], section: entered}
+
+
+def _readers(step: _Step) -> Iterator[str]:
+    """Yield what stays behind and reads a resource that leaves."""
+    definition = step.source.definition
+    for name, one in definition.resources.items():
+        if name not in step.names and not one.requires.isdisjoint(step.names):
+            yield step.source.full(name)
+    for name, output in definition.outputs.items():
+        if not {*requires(output.value)}.isdisjoint(step.names):
+            yield f"{step.source.full(name)} (an output)"
+
+
+def _environment(tree: Tree, steps: Sequence[_Step]) -> JsonMap | None:
     """Return the environment with the resources' blocks under their new names.
 
-    None: it has no such block.
+    None: it has no such block. Raises ReferencesCross for a block of what goes to another stack.
     """
-    environment = definition.environment.to_dict()
+    environment = tree.level(()).definition.environment.to_dict()
     registry = as_map(environment["resource_registry"])
-    blocks = as_map(registry.get("resources"))
-    if names.keys().isdisjoint(blocks):
-        return None
+    before = blocks = as_map(registry.get("resources"))
+    for step in steps:
+        if not tree.has(step.source):
+            continue
+        known = [name for name in step.names if name in _block(blocks, step.source.path)]
+        if known and step.crosses:
+            raise ReferencesCross(places=f"resource_registry.resources of {', '.join(known)} in the environment")
+        if known:
+            blocks = _with_names(blocks, step.source.path, step.names)
+    return None if blocks == before else {**environment, "resource_registry": {**registry, "resources": blocks}}
+
+
+def _block(blocks: JsonMap, path: Path) -> JsonMap:
+    for name in path:
+        blocks = as_map(blocks.get(name))
+    return blocks
+
+
+def _with_names(blocks: JsonMap, path: Path, names: Mapping[str, str]) -> JsonMap:
+    """Return blocks of an environment, with other names in those of a stack."""
+    if path:
+        return {**blocks, path[0]: _with_names(as_map(blocks[path[0]]), path[1:], names)}
     kept = {name: block for name, block in blocks.items() if name in names or name not in names.values()}
-    moved = {names.get(name, name): block for name, block in kept.items()}
-    return {**environment, "resource_registry": {**registry, "resources": moved}}
+    return {names.get(name, name): block for name, block in kept.items()}
+
+
+# -- rows --------------------------------------------------------------------------------------------
+
+
+def _rows(level: Level, after: Definition, steps: Sequence[_Step]) -> Rows:
+    """Return the rows of a stack after the steps that concern it."""
+    renames, leaving, entering = dict[str, str](), dict[str, ResourceRecord](), list[ResourceRecord]()
+    for step in steps:
+        if not step.crosses:
+            renames |= step.names
+        elif step.source == level:
+            leaving |= step.rows
+        else:
+            entering += [
+                replace(
+                    row,
+                    stack_id=level.stack.id,
+                    name=step.names[old],
+                    data={**row.data, MOVED_FROM: step.told(old)},
+                )
+                for old, row in step.rows.items()
+            ]
+    stay = {row.id: _moved(row, renames) for row in level.rows if row.name not in leaving}
+    changed = [stay[row.id] for row in level.rows if row.id in stay and stay[row.id] != row]
+    current = {row.name: row for row in current_rows([*stay.values(), *entering])}
+    entered = [
+        replace(
+            row,
+            requires=tuple(sorted(after.resources[row.name].requires)),
+            uses=used_by(after.resources[row.name], current),
+        )
+        for row in entering
+    ]
+    return Rows(level.rows, changed=changed, left=[*leaving.values()], entered=entered)
 
 
 def _moved(row: ResourceRecord, names: Mapping[str, str]) -> ResourceRecord:
@@ -169,10 +454,29 @@ def _moved(row: ResourceRecord, names: Mapping[str, str]) -> ResourceRecord:
     return replace(row, name=names[row.name], requires=requires, data={**row.data, MOVED_FROM: row.name})
 
 
-def _require_no_replacement(after: Waiting, before: Waiting, names: Mapping[str, str]) -> None:
+def _require_no_replacement(
+    steps: Sequence[_Step], sides: Sequence[_Side], after: Sequence[Waiting], before: Sequence[Waiting]
+) -> None:
     """Raise MoveReplaces if the new names lead to more than changes in place."""
-    known = {(names.get(path[0], path[0]), *path[1:]): one.action for path, one in before.items()}
-    new = ("/".join(path) for path, one in after.items() if one.action not in (known.get(path), Outcome.UPDATE))
+    known = dict[tuple[str, str], str]()
+    for side, plan in zip(sides, before, strict=True):
+        for path, one in plan.items():
+            known[_mapped(steps, side.tree.root.id, "/".join(path))] = one.action
+    new = (
+        "/".join(path)
+        for side, plan in zip(sides, after, strict=True)
+        for path, one in plan.items()
+        if one.action not in (known.get((side.tree.root.id, "/".join(path))), Outcome.UPDATE)
+    )
     places = [*islice(new, MOST_PLACES)]
     if places:
         raise MoveReplaces(places=", ".join(places))
+
+
+def _mapped(steps: Sequence[_Step], root_id: str, path: str) -> tuple[str, str]:
+    """Return the root and the path of a resource after the move."""
+    for moved in (step.moved for step in steps):
+        new = moved.path(path)
+        if moved.source.root_id == root_id and new != path:
+            return moved.target.root_id, new
+    return root_id, path

@@ -1,6 +1,6 @@
 """Other names for resources in a template, with all references to them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.template.document import Template
@@ -22,6 +22,32 @@ def renamed(template: Template, names: Mapping[str, str]) -> JsonMap:
     if template.outputs:
         changed[sections["outputs"]] = renaming.value(dict(template.outputs))
     return changed
+
+
+def carried(template: Template, name: str, names: Mapping[str, str]) -> Json:
+    """Return the definition of a resource for another template.
+
+    All of `names` go there. Raises Foreign for what it reads and stays behind.
+    """
+    entry = template.resources[name]
+    places = [*_Renaming(template, names).foreign(entry)]
+    if places:
+        raise Foreign(places)
+    return _Renaming(template, names).resource(entry)
+
+
+class Foreign(Exception):
+    """A definition reads parts of its template that another one does not have."""
+
+    def __init__(self, places: Sequence[str]) -> None:
+        super().__init__(places)
+        self.places = places
+
+
+_OF_TEMPLATE = frozenset(
+    {"get_param", "get_file", "resource_facade", "if", "Fn::If", "Fn::FindInMap", "Fn::ResourceFacade"}
+)
+"""Functions that read other parts of a template, or of its environment."""
 
 
 class _Renaming:
@@ -61,3 +87,24 @@ class _Renaming:
 
     def _name(self, value: Json) -> Json:
         return self._names.get(value, value) if isinstance(value, str) else self.value(value)
+
+    def foreign(self, value: Json, key: str = "") -> Iterator[str]:
+        """Yield what a definition reads beside the names.
+
+        These are functions with their arguments.
+        """
+        if key in (self._depends_on, "condition", "Condition"):
+            for one in value if isinstance(value, list) else [value]:
+                if one not in self._names:
+                    yield f"{key} {one}"
+        elif isinstance(value, list):
+            for one in value:
+                yield from self.foreign(one)
+        elif isinstance(value, Mapping):
+            for name, argument in value.items():
+                first = argument[0] if isinstance(argument, list) and argument else argument
+                reads = name in self._references or name in self._attributes and first is not argument
+                if len(value) == 1 and (name in _OF_TEMPLATE or reads and first not in self._names):
+                    yield f"{name} {first if isinstance(first, str) else ''}".rstrip()
+                else:
+                    yield from self.foreign(argument, name)

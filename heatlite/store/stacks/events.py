@@ -14,6 +14,7 @@ from heatlite.core.redaction.masking import MASK
 from heatlite.store.database.paging import after, directed
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row, Value
+from heatlite.store.feature_store import Moved
 from heatlite.store.records import EventRecord
 from heatlite.store.rows import Codec, Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
@@ -99,6 +100,26 @@ class Events:
                 for one in records
             ]
         self._table.insert(records)
+
+    def move(self, moved: Moved) -> None:
+        """Change the places of events."""
+        rest = f"WHERE stack_id = ? AND resource_name IN ({marks(moved.names)})"
+        if moved.source.root_id == moved.target.root_id:
+            moved.rename(self._database, "event", "resource_name")
+            return
+        found = self._table.select(rest, (moved.source.stack_id, *moved.names))
+        sealed = self._encryption.sealed_stacks([moved.target.stack_id])
+        self._table.update(
+            [
+                replace(
+                    one,
+                    stack_id=moved.target.stack_id,
+                    resource_name=moved.names[one.resource_name],
+                    properties=dict.fromkeys(one.properties, MASK) if sealed else one.properties,
+                )
+                for one in found
+            ]
+        )
 
     def after(
         self, stack_id: str, number: int, limit: int, query: EventQuery = ALL_EVENTS

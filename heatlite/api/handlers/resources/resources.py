@@ -17,7 +17,7 @@ from heatlite.core.json import JsonMap
 from heatlite.engine.operations.health_marks import HealthMarks
 from heatlite.engine.operations.software_configs import Software
 from heatlite.engine.state.conflict_rules import Operation
-from heatlite.engine.state.unit_of_work import moved_text
+from heatlite.engine.state.unit_of_work import MOVED_TO, moved_text
 from heatlite.engine.state.ways import ways_to
 from heatlite.engine.types.outputs import StackReader
 from heatlite.store.records import ResourceRecord, StackRecord
@@ -118,8 +118,15 @@ class Resource:
         Their rows have its present name.
         """
         moves = EventQuery(resource_action=(Operation.MOVE.name,))
-        found = (one for one in self._store.events.list(stack.id, moves) if one.status_reason == moved_text(old))
-        place = next((one.resource_name for one in found), None)
+        place = next(
+            (
+                one.status_reason.removeprefix(MOVED_TO) if one.resource_name == old else one.resource_name
+                for one in self._store.events.list(stack.id, moves)
+                if one.status_reason == moved_text(old)
+                or one.resource_name == old and one.status_reason.startswith(MOVED_TO)
+            ),
+            None,
+        )
         if place is None:
             return None
         error = ResourceNotFound(resource_name=old, stack_name=stack.name)

@@ -16,13 +16,14 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.core.redaction.masking import NOTHING, Mask
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import Admission, OperationRequest
-from heatlite.engine.admission.claims import Asked, Change
+from heatlite.engine.admission.claims import Asked, Change, Claims
 from heatlite.engine.admission.preparation import Prepared
 from heatlite.engine.operations import asked
 from heatlite.engine.operations.redefining.tree import REACHED, Draft, NestedChange, Rows, Tree
 from heatlite.engine.operations.stacks import updated
 from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.preview.preview import StackPreview
+from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.definitions import Definitions, secrets_of
 from heatlite.engine.state.protected import declare
 from heatlite.engine.state.requests import Request, ShownPlan
@@ -45,6 +46,8 @@ MEANWHILE = "Stack {} was changed by another request meanwhile. Nothing was done
 class Redefinition(Struct, frozen=True):
     """A planned change of a definition and its rows."""
 
+    before: StackRecord
+    """The root of the tree as it was when the change was planned."""
     shown: ShownPlan
     request: Request
     """The definition as an update would give it."""
@@ -58,9 +61,13 @@ class Redefinition(Struct, frozen=True):
     """By id, changed rows whose objects were compared with them."""
     written: Sequence[ResourceRecord] = ()
     """Rows whose definitions the server has written."""
-    moved: Mapping[str, str] = {}
-    """New names of resources, by the old ones. Their rows are among the changed ones."""
     nested: Sequence[NestedChange] = ()
+    moved: Sequence[Moved] = ()
+    """Resources with new places. Their rows are among the changed ones, or those that enter."""
+    other: "Redefinition | None" = None
+    """The change of another tree in the same transaction."""
+    seals: bool = False
+    """True if rows come from a sealed tree."""
 
 
 class Redefining:
@@ -135,52 +142,76 @@ class Redefining:
         `options` are those of the request. Raises ActionConflict if the stack has changed since, ObjectOwned, and as
         `Admission.admitted`.
         """
-        before, prepared, now = request.stack, change.prepared, self._clock.now()
-        store, rows = self._store, change.rows
-        examined = self._asked(context, before, change)
-        claims = self._admission.examine(examined)
-        with self._admission.admitted(request) as stack:
-            is_same = (stack.template_id, stack.environment) == (before.template_id, before.environment)
-            if not is_same or store.resources.of(stack.id) != [*rows.before]:
-                raise ActionConflict(MEANWHILE.format(stack.name))
-            for one in change.nested:
-                if self._admission.hold(context, request.operation, one.before) != one.before or (
-                    store.resources.of(one.before.id) != [*one.rows.before]
-                ):
-                    raise ActionConflict(MEANWHILE.format(stack.name))
+        operation, other = request.operation, change.other
+        parts = [change] if other is None else [change, other]
+        asked_for = [self._asked(context, part.before, part) for part in parts]
+        claims = [self._admission.examine(one) for one in asked_for]
+        with self._admission.admitted(request, beside=() if other is None else [other.before.id]) as stack:
+            roots = [stack, *(self._admission.hold(context, operation, part.before) for part in parts[1:])]
+            for root, part in zip(roots, parts, strict=True):
+                self._require_same(context, operation, root, part)
             if change.taken:
-                AdoptedObjects(store, self._reader.resources_of(stack)).require_unowned(change.taken)
-            claims.look(examined.preview)
-            begun = with_state(stack, Verb.UPDATE, Status.IN_PROGRESS, "Stack UPDATE started")
-            after = redefined(begun, change.request, prepared, now)
-            store.templates.put(prepared.document, prepared.files, prepared.template_id, after.sealed)
-            if after.sealed and not stack.sealed:
-                store.seal_tree(stack)
-            store.stacks.save(after)
-            nested = [replace(one.order.stack, sealed=one.order.stack.sealed or after.sealed) for one in change.nested]
-            store.stacks.save_many(nested)
-            every = [rows, *(one.rows for one in change.nested)]
-            store.resources.insert_many([row for one in every for row in one.new])
-            store.resources.save_many([row for one in every for row in one.changed])
-            gone = [row.id for one in every for row in one.gone]
-            if change.moved:
-                store.move_resources(Moved(stack.id, change.moved))
-            news = ObjectNews(stack.project, stack.id, now, compared=change.compared, gone=gone, written=change.written)
-            seen = store.objects_seen(news)
-            store.resources.delete_many(news.gone)
-            ended = [stack_event(one, now) for one in (*nested, after)]
-            store.events.append_many([stack_event(begun, now), *change.events, *seen, *ended])
-            declare(store, after, context.user, now)
-            inputs = ActionInputs(request={request.operation.value: options})
-            action = self._admission.new_action(context, after, Verb.UPDATE, inputs)
-            resources = self._reader.resources_of(after)
-            self._children(action, resources).write_definitions([one.order for one in change.nested])
-            for level, its_rows in zip((after, *nested), every, strict=True):
-                self._count(level, its_rows.after)
-            action = self._admission.record_done(context, action, change.outputs)
-            self._admission.define(stack, after, action, change.shown.digest)
-            claims.take(action, after)
-        self._definitions.keep(after, prepared.definition)
+                AdoptedObjects(self._store, self._reader.resources_of(stack)).require_unowned(change.taken)
+            for claim, one in zip(claims, asked_for, strict=True):
+                claim.look(one.preview)
+            for moved in change.moved:
+                self._store.move_resources(moved)
+            inputs = ActionInputs(request={operation.value: options})
+            written = [
+                self._write(context, root, part, inputs, claim)
+                for root, part, claim in zip(roots, parts, claims, strict=True)
+            ]
+        for after, part in zip(written, parts, strict=True):
+            self._definitions.keep(after, part.prepared.definition)
+        return written[0]
+
+    def _require_same(
+        self, context: Context, operation: Operation, stack: StackRecord, change: Redefinition
+    ) -> None:
+        """Hold the changed stacks of a tree, of which the root is held.
+
+        Raises ActionConflict if one is not as it was when the change was planned.
+        """
+        before, rows = change.before, self._store.resources.of
+        is_same = (stack.template_id, stack.environment) == (before.template_id, before.environment)
+        for one in change.nested:
+            is_same = is_same and self._admission.hold(context, operation, one.before) == one.before
+            is_same = is_same and rows(one.before.id) == [*one.rows.before]
+        if not is_same or rows(stack.id) != [*change.rows.before]:
+            raise ActionConflict(MEANWHILE.format(stack.name))
+
+    def _write(
+        self, context: Context, stack: StackRecord, change: Redefinition, inputs: ActionInputs, claims: Claims
+    ) -> StackRecord:
+        """Write the change of one tree, and its action. Returns the root."""
+        store, prepared, now = self._store, change.prepared, self._clock.now()
+        begun = with_state(stack, Verb.UPDATE, Status.IN_PROGRESS, "Stack UPDATE started")
+        after = redefined(begun, change.request, prepared, now)
+        after = replace(after, sealed=after.sealed or change.seals)
+        store.templates.put(prepared.document, prepared.files, prepared.template_id, after.sealed)
+        if after.sealed and not stack.sealed:
+            store.seal_tree(stack)
+        store.stacks.save(after)
+        nested = [replace(one.order.stack, sealed=one.order.stack.sealed or after.sealed) for one in change.nested]
+        store.stacks.save_many(nested)
+        every = [change.rows, *(one.rows for one in change.nested)]
+        store.resources.insert_many([row for one in every for row in one.new])
+        store.resources.save_many([row for one in every for row in (*one.changed, *one.entered)])
+        gone = [row.id for one in every for row in one.gone]
+        news = ObjectNews(stack.project, stack.id, now, compared=change.compared, gone=gone, written=change.written)
+        seen = store.objects_seen(news)
+        store.resources.delete_many(news.gone)
+        ended = [stack_event(one, now) for one in (*nested, after)]
+        store.events.append_many([stack_event(begun, now), *change.events, *seen, *ended])
+        declare(store, after, context.user, now)
+        action = self._admission.new_action(context, after, Verb.UPDATE, inputs)
+        resources = self._reader.resources_of(after)
+        self._children(action, resources).write_definitions([one.order for one in change.nested])
+        for level, its_rows in zip((after, *nested), every, strict=True):
+            self._count(level, its_rows.after)
+        action = self._admission.record_done(context, action, change.outputs)
+        self._admission.define(stack, after, action, change.shown.digest)
+        claims.take(action, after)
         return after
 
     def _count(self, stack: StackRecord, rows: Sequence[ResourceRecord]) -> None:
@@ -189,7 +220,7 @@ class Redefining:
         budget.start(rows, in_tree=True)
         size = budget.to_record()
         if size is not None:
-            self._store.stack_sizes.record_resources(stack.id, stack.id, size)
+            self._store.stack_sizes.record_resources(stack.id, stack.root_id or stack.id, size)
 
     def edits(self, stack: StackRecord, prepared: Prepared) -> JsonMap:
         """Return the edits that lead to a definition, as a plan shows them.

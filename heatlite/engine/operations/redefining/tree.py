@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from heatlite.core.errors import HTTPBadRequest, InvalidStackState, ResourceNotFound, TemplateShared
+from heatlite.core.json import Json
 from heatlite.core.status import Status, Verb, state
 from heatlite.engine.operations.redefining.planning import ChangedResources, ChangedStack, planned
 from heatlite.engine.planning.collect import evaluate
@@ -16,7 +17,7 @@ from heatlite.engine.state.unit_of_work import with_state
 from heatlite.engine.state.values import current_rows
 from heatlite.engine.steps.children import Children, Order
 from heatlite.engine.types.resource_factory import EngineServices, ResourceFactory, Values
-from heatlite.plugin.nested import StackResource
+from heatlite.plugin.nested import ChildStack, StackResource
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.document import Definition
@@ -37,12 +38,17 @@ class Rows(Struct, frozen=True):
     new: Sequence[ResourceRecord] = ()
     changed: Sequence[ResourceRecord] = ()
     gone: Sequence[ResourceRecord] = ()
+    left: Sequence[ResourceRecord] = ()
+    """Rows that go to another stack."""
+    entered: Sequence[ResourceRecord] = ()
+    """Rows that come from another stack."""
 
     @property
     def after(self) -> list[ResourceRecord]:
         """All rows after it."""
-        changed, gone = {row.id: row for row in self.changed}, {row.id for row in self.gone}
-        return [*(changed.get(row.id, row) for row in self.before if row.id not in gone), *self.new]
+        changed, gone = {row.id: row for row in self.changed}, {row.id for row in (*self.gone, *self.left)}
+        stay = [changed.get(row.id, row) for row in self.before if row.id not in gone]
+        return [*stay, *self.new, *self.entered]
 
 
 class Level(Struct, frozen=True):
@@ -53,7 +59,12 @@ class Level(Struct, frozen=True):
     definition: Definition
     rows: Sequence[ResourceRecord]
     file: str = ""
-    """The file of the root's definition that has its template; "" for the root."""
+    """The file of the root's definition that has its template; "" for the root, and for a group, which makes it."""
+
+    @property
+    def is_group(self) -> bool:
+        """True if a group makes the template."""
+        return bool(self.path) and not self.file
 
     def full(self, name: str) -> str:
         """Return the path of a resource from the root on."""
@@ -89,15 +100,24 @@ class Tree:
             found.setdefault(self.level(tuple(above)).path, []).append(name)
         return dict(sorted(found.items()))
 
-    def level(self, path: Path) -> Level:
+    def level(self, path: Path, of_group: bool = False) -> Level:
         """Return a stack of the tree whose definition is a template of its own.
 
-        Raises ResourceNotFound, HTTPBadRequest for members of groups and templates of the server, TemplateShared,
-        InvalidStackState if it has not reached its definition.
+        With `of_group` also that of a group, which makes the template. Raises ResourceNotFound, HTTPBadRequest for
+        other groups and templates of the server, TemplateShared, InvalidStackState if it has not reached its
+        definition.
         """
         if path not in self._levels:
             self._levels[path] = self._below(self.level(path[:-1]), path)
-        return self._levels[path]
+        found = self._levels[path]
+        if found.is_group and not of_group:
+            text = "its members are not defined one by one. Use heatlite group join, leave and resize"
+            raise HTTPBadRequest(f"{'/'.join(path)} is a group: {text}.")
+        return found
+
+    def has(self, level: Level) -> bool:
+        """Return whether a stack belongs to the tree."""
+        return (level.stack.root_id or level.stack.id) == self.root.id
 
     def _below(self, above: Level, path: Path) -> Level:
         name = path[-1]
@@ -107,14 +127,13 @@ class Tree:
         if nested is None or defined is None or nested.parent_id != above.stack.id:
             raise ResourceNotFound(resource_name=name, stack_name=above.stack.name)
         target, where = above.definition.mapping.target(name, defined.type), "/".join(path)
-        if not target.is_template:
-            text = "its members are not defined one by one. Use heatlite group join, leave and resize"
-            raise HTTPBadRequest(f"{where} is a group: {text}.")
         if target.system:
             raise HTTPBadRequest(f"{where} has a template of the server, {target.name}: no request changes that.")
         if nested.status is not Status.COMPLETE and nested.verb is not Verb.CHECK:
             now = state(nested.verb, nested.status)
             raise InvalidStackState(f"Stack {where} is {now}. Bring it to its definition first: heatlite up.")
+        if not target.is_template:
+            return Level(path, nested, self._definitions.of(nested), self._store.resources.of(nested.id))
         others = [place for place in self._uses(target.file) if place != where]
         if others:
             raise TemplateShared(file=target.file, path=where, others=", ".join(others))
@@ -173,7 +192,12 @@ class Draft:
         self._children = children
         self._rows: dict[Path, Rows] = {}
         self._orders: dict[Path, Order] = {}
+        self._members: dict[Path, ChildStack] = {}
         self._changed: dict[str, ChangedStack] = {}
+
+    def set_members(self, path: Path, template: Mapping[str, Json]) -> None:
+        """Set the template of a group's nested stack."""
+        self._members[path] = ChildStack(template)
 
     def set(self, path: Path, rows: Rows) -> None:
         """Set the changes of the rows of a stack."""
@@ -211,8 +235,10 @@ class Draft:
     @property
     def nested(self) -> list[NestedChange]:
         """The changed nested stacks."""
-        level = self._tree.level
-        return [NestedChange(level(path).stack, one, self.rows(path)) for path, one in self._orders.items()]
+        return [
+            NestedChange(self._tree.level(path, of_group=True).stack, one, self.rows(path))
+            for path, one in self._orders.items()
+        ]
 
     def _order(self, path: Path) -> Order:
         if path not in self._orders:
@@ -222,6 +248,7 @@ class Draft:
             wanted, row = evaluate(definition, name, resources, Values(resources, current)), current[name]
             resource = resources.make(row, kind=wanted.kind, update_policy=wanted.update_policy)
             assert isinstance(resource, StackResource)
-            order = self._children(resources).resize(row, resource, definition, resource.goal())
+            child = self._members.get(path) or resource.goal()
+            order = self._children(resources).resize(row, resource, definition, child)
             self._orders[path] = replace(order, stack=with_state(order.stack, Verb.UPDATE, Status.COMPLETE, REACHED))
         return self._orders[path]

@@ -15,7 +15,7 @@ from heatlite.features.drift.states import DriftRecord, DriftState
 from heatlite.features.drift.store.tables import MODELS, Drift
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Value
-from heatlite.store.feature_store import FeatureStore, ObjectNews, OldRows, RootRows, Series, StackFilter
+from heatlite.store.feature_store import FeatureStore, Moved, ObjectNews, OldRows, RootRows, Series, StackFilter
 from heatlite.store.records import EventRecord, ResourceRecord
 from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
@@ -120,6 +120,17 @@ class DriftStore(FeatureStore):
             sql = f"SELECT id, stack_id, name, type, physical_id FROM resource WHERE id IN ({marks(some)})"
             found += [Place(*row) for row in self.database.read(sql, some)]
         return found
+
+    def resources_moved(self, moved: Moved) -> None:
+        if moved.source == moved.target:
+            return
+        names = [*moved.names.values()]
+        for some in chunks(names):
+            self.database.write(
+                "UPDATE drift SET stack_id = ?, root_id = ? WHERE resource_id IN"
+                f" (SELECT id FROM resource WHERE stack_id = ? AND name IN ({marks(some)}))",
+                (moved.target.stack_id, moved.target.root_id, moved.target.stack_id, *some),
+            )
 
     def stacks_removed(self, stack_ids: Sequence[str]) -> None:
         for some in chunks(stack_ids):

@@ -20,24 +20,33 @@ def move(database: Database, moved: Moved) -> None:
 
 
 def _rewrite(database: Database, moved: Moved, table: str, columns: Sequence[str]) -> None:
-    rows = database.read(f"SELECT id, {', '.join(columns)} FROM {table} WHERE root_id = ?", (moved.stack_id,))
-    changed = [(*(_moved(moved, text) for text in texts), key) for key, *texts in rows]
-    changed = [row for row, (_, *texts) in zip(changed, rows, strict=True) if row[:-1] != tuple(texts)]
+    """Change the columns, of which the first one has the path of the resource."""
+    root_id = moved.source.root_id
+    rows = database.read(f"SELECT id, {', '.join(columns)} FROM {table} WHERE root_id = ?", (root_id,))
+    changed = [
+        (*(_moved(moved, text) for text in texts), moved.target.root_id if moved.path(path) != path else root_id, key)
+        for key, path, *more in rows
+        for texts in [(path, *more)]
+    ]
+    changed = [row for row, (_, *texts) in zip(changed, rows, strict=True) if row[:-2] != tuple(texts)]
     if changed:
-        assignments = ", ".join(f"{column} = ?" for column in columns)
+        assignments = ", ".join(f"{column} = ?" for column in (*columns, "root_id"))
         database.write_many(f"UPDATE {table} SET {assignments} WHERE id = ?", changed)
 
 
 def _move_incidents(database: Database, moved: Moved) -> None:
     """Change incidents, and the keys of the open ones: two may swap theirs."""
-    sql = "SELECT id, path, source FROM incident WHERE root_id = ? AND open_key IS NOT NULL"
-    found = database.read(sql, (moved.stack_id,))
-    opened = [(key, moved.path(path), source) for key, path, source in found if moved.path(path) != path]
+    sql = "SELECT id, path, source, open_key FROM incident WHERE root_id = ?"
+    found = [row for row in database.read(sql, (moved.source.root_id,)) if moved.path(row[1]) != row[1]]
+    opened = [(key, moved.path(path), source) for key, path, source, is_open in found if is_open is not None]
     if opened:
         release = "UPDATE incident SET open_key = NULL, version = version + 1 WHERE id = ?"
         database.write_many(release, [(key,) for key, _, _ in opened])
-        keys = [(open_key(moved.stack_id, path, source), key) for key, path, source in opened]
+        keys = [(open_key(moved.target.root_id, path, source), key) for key, path, source in opened]
         database.write_many("UPDATE incident SET open_key = ? WHERE id = ?", keys)
+    if found and moved.source != moved.target:
+        there = [(moved.target.stack_id, key) for key, *_ in found]
+        database.write_many("UPDATE incident SET stack_id = ? WHERE id = ?", there)
     _rewrite(database, moved, "incident", ("path", "member", "scope"))
 
 
@@ -46,18 +55,19 @@ def _move_scopes(database: Database, moved: Moved) -> None:
 
     They replace those that former resources of the new names have left.
     """
-    found = database.read("SELECT scope FROM healing_scope WHERE root_id = ?", (moved.stack_id,))
+    source, target = moved.source.root_id, moved.target.root_id
+    found = database.read("SELECT scope FROM healing_scope WHERE root_id = ?", (source,))
     scopes = {scope: _moved(moved, scope) for (scope,) in found}
     scopes = {old: new for old, new in scopes.items() if old != new}
     within = "WHERE root_id = ? AND scope_digest = ?"
-    for new in {*scopes.values()} - scopes.keys():
-        database.write(f"DELETE FROM healing_scope {within}", (moved.stack_id, digest(new)))
+    for new in {*scopes.values()} - (scopes.keys() if source == target else set()):
+        database.write(f"DELETE FROM healing_scope {within}", (target, digest(new)))
     aside = f"UPDATE healing_scope SET scope_digest = ? {within}"
     for old, new in scopes.items():  # first to keys that no scope has: two may swap theirs
-        database.write(aside, (f"-{digest(new)[1:]}", moved.stack_id, digest(old)))
+        database.write(aside, (f"-{digest(new)[1:]}", source, digest(old)))
     for new in scopes.values():
-        sql = f"UPDATE healing_scope SET scope = ?, scope_digest = ? {within}"
-        database.write(sql, (new, digest(new), moved.stack_id, f"-{digest(new)[1:]}"))
+        sql = f"UPDATE healing_scope SET root_id = ?, scope = ?, scope_digest = ? {within}"
+        database.write(sql, (target, new, digest(new), source, f"-{digest(new)[1:]}"))
 
 
 def _moved(moved: Moved, path: str) -> str:

@@ -109,8 +109,8 @@ class NodeStore(FeatureStore):
             self.database.change(model.delete().where(model.stack_id.in_(stack_ids)))
 
     def resources_moved(self, moved: Moved) -> None:
-        moved.rename(self.database, "node", "name")
-        moved.rename(self.database, "node_action", "node")
+        moved.rename(self.database, "node", "name", root="root_id")
+        moved.rename(self.database, "node_action", "node", root="root_id")
 
     def has_work(self, project: str, work_id: str) -> bool:
         found = self.node_actions.get(work_id)

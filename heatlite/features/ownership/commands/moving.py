@@ -7,7 +7,7 @@ from heatlite.cli.arguments import STACK, YES, CommandGroup, argument
 from heatlite.cli.client import objects, text
 from heatlite.cli.errors import Misuse
 from heatlite.cli.files import load_file
-from heatlite.cli.output import render, template_files
+from heatlite.cli.output import plans, render, template_files
 from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, connect
 from heatlite.core.json import Json, JsonMap, as_map, as_texts, dump
@@ -18,14 +18,14 @@ commands = CommandGroup()
 
 @commands.command(
     "move",
-    "give resources of a stack other names, without a change of their objects",
+    "move resources to other names or stacks, without a change of their objects",
     STACK,
-    argument("names", metavar="FROM TO", nargs="*", help="the name of a resource, and the new one"),
+    argument("places", metavar="FROM [STACK:]TO", nargs="*", help="the path of a resource, and the new one"),
     argument("--from-file", type=Path, metavar="FILE", help="the `move` of the API as YAML"),
     template_files.WRITE,
     YES,
     FORMAT,
-    examples=("move shop db database", "move shop db database --write shop.yaml"),
+    examples=("move shop db database --write shop.yaml", "move shop data/vol vol", "move shop db archive:db"),
 )
 def move(arguments: argparse.Namespace, host: Host) -> int:
     """Show the plan of a move, ask, and move."""
@@ -39,7 +39,7 @@ def move(arguments: argparse.Namespace, host: Host) -> int:
         plan = client.plan(stack, "move", asked)
         if arguments.format == "text":
             for one in objects(plan, "resources"):
-                shown = f"{text(one.get('resource_name'))} {text(one.get('cause'))}"
+                shown = f"{plans.path_of(one)} {text(one.get('cause'))}"
                 render.line(f"> {shown}  ({text(one.get('resource_type'))})", "yellow")
             for warning in as_texts(plan.get("breaks")):
                 render.line(f"! {warning}", "red")
@@ -55,12 +55,13 @@ def move(arguments: argparse.Namespace, host: Host) -> int:
 def _asked(arguments: argparse.Namespace) -> JsonMap:
     """Return the body of the request. Raises Misuse."""
     if arguments.from_file is not None:
-        if arguments.names:
+        if arguments.places:
             raise Misuse("Give either FROM TO or --from-file.")
         given = load_file(arguments.from_file, "Environment").data
         return as_map(given.get("move", given))
-    if len(arguments.names) != 2:
-        raise Misuse("Give the name of a resource and the new one: heatlite move STACK FROM TO.")
-    old, new = arguments.names
-    moved: list[Json] = [{"from": old, "to": new}]
-    return {"moved": moved}
+    if len(arguments.places) != 2:
+        raise Misuse("Give the path of a resource and the new one: heatlite move STACK FROM TO.")
+    old, new = arguments.places
+    other, colon, path = new.partition(":")
+    moved: list[Json] = [{"from": old, "to": path if colon else new}]
+    return {"moved": moved, **({"to_stack": other} if colon else {})}

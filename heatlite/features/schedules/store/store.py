@@ -116,7 +116,7 @@ class SchedulesStore(FeatureStore):
         return found
 
     def resources_moved(self, moved: Moved) -> None:
-        for one in self.of_stack(moved.stack_id):
+        for one in self.of_stack(moved.source.root_id):
             path = one.options.get("resource")
             if isinstance(path, str) and moved.path(path) != path:
                 self.replace(replace(one, options={**one.options, "resource": moved.path(path)}))

@@ -136,7 +136,7 @@ def test_closed_bodies(clouded: Heat) -> None:
     many = {f"r{number}": {"type": NET, "id": str(number)} for number in range(501)}
     assert plan(heat, path, {"import": {"resources": many}}, 400) == "HTTPBadRequest"
     moved = [{"from": "a", "to": "b"}]
-    for wrong in (None, {}, {"moved": []}, {"moved": [{"from": "a"}]}, {"moved": moved, "to_stack": "b"}):
+    for wrong in (None, {}, {"moved": []}, {"moved": [{"from": "a"}]}, {"moved": moved, "to_stack": ""}):
         heat.call("PATCH", f"{path}/preview?plan=true", {"move": wrong}, 400)
         heat.call("POST", f"{path}/actions", {"move": wrong}, 400)
     for wrong in (None, {}, {"resources": []}, {"resources": ["a"], "as_external": "x"}, {"resource": "a"}):
@@ -213,3 +213,24 @@ def test_the_files_of_nested_templates(clouded: Heat, tmp_path: Path, capsys: py
     told = capsys.readouterr()
     assert json.loads(told.out.splitlines()[0])["imported"] == [{"path": "data/netz", "id": key}]
     assert f"{inner} stays as it is" in told.err
+
+
+def test_a_move_to_another_stack(clouded: Heat, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    heat, here, file = clouded, Here(clouded), tmp_path / "from.yaml"
+    file.write_text(TEXT + "  b: {type: OS::Heat::Value, properties: {value: 2}}\n")
+    source = heat.create(load(file.read_text()).data, "from")
+    target = heat.create(template(), "to")
+    assert here(f"move from b to:c --write {file} --yes") == 0
+    told = capsys.readouterr()
+    assert "> c from b of stack from  (OS::Heat::Value)" in told.out
+    assert "# template of stack to" in told.out
+    assert (file.read_text(), f"changed {file}" in told.err) == (TEXT, True)
+    assert heat.get(f"{target}/resources/c")["resource"]["moved_from"] == "b of stack from"
+    assert heat.fault("GET", f"{source}/resources/b", code=404)[1].endswith("It has moved to c of stack to.")
+    for name in ("from", "to"):
+        (action,) = heat.get(f"/actions?action=STACK_UPDATE&stack={name}")["actions"]
+        assert (action["status"], action["outputs"]["moved"]) == ("SUCCEEDED", {"b": "c"})
+    line = heat.get("/audit?limit=1")["audit"][0]
+    assert (line["operation"], line["stack_name"], line["resource_name"]) == ("actions:move", "from", "b")
+    assert here("move to c from:b --yes") == 0
+    assert heat.get(f"{source}/resources/b")["resource"]["moved_from"] == "c of stack to"

@@ -38,7 +38,9 @@ def seen(servers: Servers, stack: StackRecord) -> tuple[dict[str, str | None], l
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("verb", ["move", *(pytest.param(one, marks=THOROUGH) for one in ("import", "detach"))])
+@pytest.mark.parametrize(
+    "verb", ["elsewhere", *(pytest.param(one, marks=THOROUGH) for one in ("move", "import", "detach"))]
+)
 def test_killed_at_every_write(verb: str) -> None:
     """Rows and definition are as before or as after, and no object is touched."""
     processes = fresh("tests.crash.api_victim")
@@ -55,10 +57,12 @@ def test_killed_at_every_write(verb: str) -> None:
             document = template(**given, data={"type": INNER})
             asked: Any = {"stack_name": name, "template": document, "files": files}
             assert servers.ask("POST", "/v1/demo/stacks", asked) == 201
+            assert servers.ask("POST", "/v1/demo/stacks", {"stack_name": f"o{name}", "template": template()}) == 201
             servers.settle()
-            stack = find(servers, name)
-            assert stack is not None
+            stack, other = find(servers, name), find(servers, f"o{name}")
+            assert stack is not None and other is not None
             path, whole = f"/v1/demo/stacks/{name}/{stack.id}", seen(servers, stack)
+            target = aside = seen(servers, other)
             key, gone = whole[0]["net"], ("net", "data/net")
             asked = {"resources": [*gone]}
             left = {path: one for path, one in whole[0].items() if path not in gone}
@@ -73,25 +77,32 @@ def test_killed_at_every_write(verb: str) -> None:
             elif verb == "move":
                 asked = {"moved": [{"from": "net", "to": "own"}, {"from": "own", "to": "net"}]}
                 after = ({**whole[0], "own": key, "net": whole[0]["own"]}, *whole[1:])
+            elif verb == "elsewhere":
+                moved = [{"from": "net", "to": "net"}, {"from": "data/net", "to": "d"}]
+                asked = {"moved": moved, "to_stack": other.name}
+                target = ({"net": key, "d": whole[0]["data/net"]}, ["d", "net"], "COMPLETE")
             assert seen(servers, stack) == before
             thing = cloud.call("network.get_network", key)
-            digest = servers.answer("PATCH", f"{path}/preview?plan=true", {verb: asked})["plan"]["digest"]
-            body = {verb: {**asked, "plan_digest": digest}}
+            operation = "move" if verb == "elsewhere" else verb
+            digest = servers.answer("PATCH", f"{path}/preview?plan=true", {operation: asked})["plan"]["digest"]
+            body = {operation: {**asked, "plan_digest": digest}}
             arguments = (servers.database, str(servers.hints.folder), "POST", f"{path}/actions", body, writes)
             victim = processes.Process(target=ask, args=(*arguments, "simulated"))
             victim.start()
             victim.join(240)
             assert victim.exitcode in (-9, SURVIVED), f"write {writes}: exit code {victim.exitcode}"
             found = seen(servers, stack)
-            assert found in (before, after), f"write {writes}"
+            assert (found, seen(servers, other)) in ((before, aside), (after, target)), f"write {writes}"
             if victim.exitcode == SURVIVED:
                 assert found == after
             elif found == before:
                 assert servers.ask("POST", f"{path}/actions", body) == 200, "the client asks again"
-                assert seen(servers, stack) == after
+                assert (seen(servers, stack), seen(servers, other)) == (after, target)
             assert cloud.call("network.get_network", key) == thing
-            shown = servers.answer("PATCH", f"{path}/preview?plan=true", {})["plan"]["resources"]
-            assert [one["action"] for one in shown if one["action"] != "keep"] == []
+            for one in (stack, other):
+                place = f"/v1/demo/stacks/{one.name}/{one.id}/preview?plan=true"
+                shown = servers.answer("PATCH", place, {})["plan"]["resources"]
+                assert [each["action"] for each in shown if each["action"] != "keep"] == []
             assert servers.engine.store.inconsistencies(servers.engine.components.clock.now(), 0.0) == []
             if victim.exitcode == SURVIVED:
                 assert writes > 3

@@ -16,14 +16,16 @@ from heatlite.features.ownership.bodies import MoveRequest
 from heatlite.features.ownership.renames import renamed
 from heatlite.features.schedules.store.records import ScheduleRecord, Task
 from heatlite.features.schedules.store.store import SchedulesStore
+from heatlite.store.database.database import Database
 from heatlite.store.database.sql import marks
 from heatlite.store.database.statements import Value
-from heatlite.store.feature_store import Moved
+from heatlite.store.feature_store import Moved, Place
 from heatlite.store.records import ResourceRecord
 from heatlite.store.tables import MODELS
 from heatlite.template.document import Template
 from tests.engine.conftest import attr, ref, resource, template
 from tests.features.ownership.engine.conftest import Imported
+from tests.features.ownership.engine.test_nested import stacks, tree
 
 NET, VOLUME, SUBNET, VALUE = "OS::Neutron::Net", "OS::Cinder::Volume", "OS::Neutron::Subnet", "OS::Heat::Value"
 GROUP = "OS::Heat::ResourceGroup"
@@ -176,7 +178,9 @@ def places(model: type[peewee.Model]) -> list[str]:
 
 def test_law_every_place_of_a_path_is_known(imported: Imported) -> None:
     """Rows with names in each such column of any table: none has an old one left."""
-    store, stack = imported.cloudy.store, imported.cloudy.made({}, "a")
+    cloudy = imported.cloudy
+    store, stack, other = cloudy.store, cloudy.made({}, "a"), tree(imported, "b")
+    below = stacks(imported, other)["data"]
     database = store.database
     models = [*MODELS, *(model for one in store.features for model in one.tables)]
     found = {model: columns for model in models if (columns := places(model))}
@@ -194,7 +198,7 @@ def test_law_every_place_of_a_path_is_known(imported: Imported) -> None:
             elif isinstance(field, peewee.AutoField) or field.null:
                 continue
             elif isinstance(field, peewee.CharField | peewee.TextField):
-                cells[column] = f"{name}-{column}"[:16]
+                cells[column] = "{}" if column == "properties" else f"{name}-{column}"[:16]
             else:
                 cells[column] = 0
         if "scope_digest" in cells:
@@ -215,7 +219,8 @@ def test_law_every_place_of_a_path_is_known(imported: Imported) -> None:
         )  # fmt: skip
         schedules = store.of(SchedulesStore)
         schedules.insert(times)
-        store.move_resources(Moved(stack.id, {"one": "two", "two": "three"}))
+        place = Place(stack.id, stack.id)
+        store.move_resources(Moved(place, place, {"one": "two", "two": "three"}))
         for model, columns in found.items():
             for column in columns:
                 sql = f"SELECT {column} FROM {model._meta.table_name} WHERE {column} IS NOT NULL"
@@ -224,7 +229,24 @@ def test_law_every_place_of_a_path_is_known(imported: Imported) -> None:
         assert schedules.of_stack(stack.id) == [replace(times, options={"resource": "two/x"})]
         for path, source, key in database.read("SELECT path, source, open_key FROM incident"):
             assert key == open_key(stack.id, path, source)
+        elsewhere = Place(other.id, below.id, ("up",))
+        store.move_resources(Moved(place, elsewhere, {"three": "far"}))
+        for model, columns in found.items():
+            require_there(database, model, columns, elsewhere)
+        assert schedules.of_stack(stack.id) == [replace(times, options={"resource": "two/x"})]
         raise Undone
+
+
+def require_there(database: Database, model: type[peewee.Model], columns: list[str], there: Place) -> None:
+    """Fail unless what was called three has another name, in another tree."""
+    table = model._meta.table_name
+    names = {field.column_name for field in model._meta.sorted_fields}
+    for column in columns if table != "stack" else ():
+        new = "up/far/x" if column in ("path", "member", "scope") else "far"
+        for key, value in (("root_id", there.root_id), ("stack_id", there.stack_id)):
+            if key in names:
+                sql = f"SELECT DISTINCT {key} FROM {table} WHERE {column} = ?"
+                assert database.read(sql, (new,)) == [(value,)], (model, column, key)
 
 
 CFN = {
