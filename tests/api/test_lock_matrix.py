@@ -21,8 +21,6 @@ from heatlite.core.config import Settings
 from heatlite.core.ids import new_id
 from heatlite.core.status import ActionStatus, LockLevel, Status, Verb, state
 from heatlite.features.healing.terms import IGNORABLE
-from heatlite.features.revisions.keeping import found
-from heatlite.features.revisions.store.store import RevisionStore
 from heatlite.store.audit import AuditQuery, Outcome
 from heatlite.store.records import (
     ActionRecord,
@@ -316,7 +314,6 @@ class Bench:
                 **more,
             )
             store.stacks.insert(stack)
-            store.of(RevisionStore).insert([found(stack)])
             row = ResourceRecord(
                 id=new_id(),
                 stack_id=stack.id,
