@@ -12,7 +12,7 @@ from msgspec import Struct
 from heatlite.core.actions.repairs import Selection
 from heatlite.core.errors import DeletionProtected, HeatliteError, RequestLimitExceeded, TemplateOutputError
 from heatlite.core.json import JsonMap
-from heatlite.core.redaction.masking import Mask
+from heatlite.core.redaction.masking import NOTHING, Mask
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.child_definition import check_immutable, follows, planned_child
 from heatlite.engine.planning.collect import PlannedValues, converge, evaluate
@@ -368,7 +368,8 @@ class StackPreview:
     def secret_mask(self, name: str) -> Mask:
         """Return the mask of the secrets that a resource's type declares, old and new."""
         levels: list[Level] = [self, *([] if self.current is None else [CurrentLevel(self.current)])]
-        return Mask(lambda: [value for level in levels for value in secrets(level, name)])
+        values = [value for level in levels for value in secrets(level, name)]
+        return Mask(lambda: values) if values else NOTHING
 
 
 def stand_in(wanted: ResourceDefinition, stack: StackRecord, physical_id: str | None = None) -> ResourceRecord:

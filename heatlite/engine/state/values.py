@@ -33,12 +33,12 @@ def without_unknown(value: object) -> Json:
 
     Raises TypeError for other objects.
     """
+    if value is None or isinstance(value, (str, int, float)):  # most: a check of an abstract class takes longer
+        return value
     if value is UNKNOWN:
         return None
     if isinstance(value, Mapping):
         return {str(key): without_unknown(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [without_unknown(item) for item in value]
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
     raise TypeError(f"{type(value).__name__} is not a template value")

@@ -76,6 +76,11 @@ class Endpoints:
         self._clock = clock
         self._turns = Bulkhead(AT_ONCE, IN_LINE, IN_LINE_SECONDS, _busy)
 
+    @property
+    def are_open(self) -> bool:
+        """True if the operator lists any host. Without, `ask` connects to none."""
+        return bool(self._hosts.listed)
+
     def ask(self, rules: Sequence[PlacedRule], told: JsonMap) -> Answers:
         """Ask the endpoints of some rules about a plan. Call it in no transaction.
 
@@ -86,8 +91,12 @@ class Endpoints:
             end = time.monotonic() + MOST_SECONDS
             return dict(zip(rules, calls.map(lambda one: self._ask(one.rule, body, end), rules), strict=True))
 
+    def fault(self, rule: Rule) -> str | None:
+        """Return why an endpoint is not asked."""
+        return fault_of(rule.endpoint, self._hosts)
+
     def _ask(self, rule: Rule, body: bytes, end: float) -> Answer | str:
-        fault = fault_of(rule.endpoint, self._hosts)
+        fault = self.fault(rule)
         if fault is not None:
             return fault
         end = min(end, time.monotonic() + rule.seconds)

@@ -33,7 +33,7 @@ class RuleExaminer(Examiner):
         self._clock = clock
         self._settings = settings
         self._meter = meter
-        self._endpoints = Endpoints(settings.of(RulesSettings), clock)
+        self.endpoints = Endpoints(settings.of(RulesSettings), clock)
         self._previews = WeakKeyDictionary[StackPreview, tuple[Sequence[PlacedRule], Judgement]]()
         """Judgements of plans that are shown."""
         meter.declare(RESULTS, ERRORS)
@@ -94,7 +94,7 @@ class RuleExaminer(Examiner):
         if not endpoints:
             return None
         digest, seen = asked.shown(plan).digest, scene(self._store, asked, plan, self._clock.now())
-        return Answered(plan, digest, self._endpoints.ask(endpoints, told(asked.context.request_id, digest, seen)))
+        return Answered(plan, digest, self.endpoints.ask(endpoints, told(asked.context.request_id, digest, seen)))
 
     def rules(self, asked: Asked) -> Sequence[PlacedRule]:
         """Return the rules that an operation is judged by.
@@ -158,6 +158,8 @@ class RuleClaim(Claim):
 
     def ask(self) -> None:
         """Ask the endpoints, before the transaction."""
+        if not self._examiner.endpoints.are_open:
+            return  # one query less
         rules = self._examiner.rules(self._asked)
         if any(one.rule.endpoint for one in rules):
             self._answered = self._examiner.answered(self._asked, rules, self._asked.preview())
@@ -190,6 +192,8 @@ class RuleClaim(Claim):
         endpoints = [one for one in rules if one.rule.endpoint]
         if not endpoints:
             return {}
+        if not self._examiner.endpoints.are_open:
+            return {one: self._examiner.endpoints.fault(one.rule) or "" for one in endpoints}
         if self._answered is None or not self._answered.hold(self._asked, endpoints, plan):
             raise PlanMoved(stack_name=self._asked.stack.name)
         return self._answered.answers

@@ -6,6 +6,7 @@ expressions whose values could become larger than what they look at.
 
 import re
 from collections.abc import Iterator, Sequence
+from copy import copy
 from datetime import datetime
 from functools import lru_cache
 from math import inf
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 MANY: Final = 1000
 """Largest number of resources of a plan that rules on resources see. More would be converted for each of them."""
+FIELDS: Final = (
+    "path", "type", "action", "physical_id", "properties", "old", "changed", "unknown", "protected",
+)  # fmt: skip
+"""Fields of `resource`."""
 MAX_ERROR = 200
 """Characters of an error."""
 _PLACE = re.compile(r"ERROR: <input>:(-?\d+):(-?\d+): ([^\n]*)")
@@ -35,8 +40,20 @@ class Variables:
         self.values: dict[str, object] = {**_flat("plan", plan), **_flat("user", user), "now": now}
         self.few = self.values
         """Those for rules on resources."""
+        self.fields: Sequence[str] = FIELDS
+        """Those of each resource."""
         if len(as_maps(plan.get("resources"))) > MANY:
             self.few = {name: value for name, value in self.values.items() if name != "plan.resources"}
+
+    def named_in(self, text: str) -> "Variables":
+        """Return those that expressions may use, by the last words of their names.
+
+        The library takes its time for each.
+        """
+        found = copy(self)
+        found.few = {name: value for name, value in self.few.items() if name.rpartition(".")[2] in text}
+        found.fields = [name for name in self.fields if name in text]
+        return found
 
 
 class Bound:
@@ -45,7 +62,10 @@ class Bound:
     def __init__(self, variables: Variables, resource: JsonMap | None = None) -> None:
         """With a `resource`, expressions are those of rules on resources."""
         self._about_resource = resource is not None
-        self._values = variables.values if resource is None else {**variables.few, **_flat("resource", resource)}
+        self._values = variables.values
+        if resource is not None:
+            own = {key: resource[key] for key in variables.fields if key in resource}
+            self._values = {**variables.few, **_flat("resource", own)}
         self._activation: Activation | None = None
 
     def result(self, text: str) -> bool | str:
@@ -130,17 +150,8 @@ def _environment(about_resource: bool) -> "Env":
         "plan.counts": cel.Type.Map(text, cel.Type.INT),
         "plan.resources": cel.Type.List(cel.Type.Map(text, text)),
     }
-    of_resource = {
-        "resource.path": text,
-        "resource.type": text,
-        "resource.action": text,
-        "resource.physical_id": some,
-        "resource.properties": values,
-        "resource.old": values,
-        "resource.changed": texts,
-        "resource.unknown": texts,
-        "resource.protected": cel.Type.BOOL,
-    }
+    of_fields = (text, text, text, some, values, values, texts, texts, cel.Type.BOOL)
+    of_resource = {f"resource.{name}": kind for name, kind in zip(FIELDS, of_fields, strict=True)}
     return cel.NewEnv(variables={**kinds, **of_resource} if about_resource else kinds)
 
 
@@ -160,7 +171,7 @@ def plain(value: Json) -> Json:
     if isinstance(value, str):
         return value if value.isascii() else value.encode(errors="replace").decode()
     if isinstance(value, dict):
-        return {str(plain(name)): plain(one) for name, one in value.items()}
+        return {name if name.isascii() else str(plain(name)): plain(one) for name, one in value.items()}
     if isinstance(value, list):
         return [plain(one) for one in value]
     if isinstance(value, int) and not -(2**63) <= value < 2**63:

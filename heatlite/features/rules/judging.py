@@ -75,13 +75,14 @@ def judged(rules: Sequence[PlacedRule], occasion: Occasion, seen: Scene, answers
         else:
             found.add(rule, bound.result(rule.rule.expression), None)
     about_resources = [one for one in asked if one.rule.for_ is About.RESOURCE]
-    by_type: dict[tuple[str, str], tuple[list[PlacedRule], str]] = {}
+    by_type: dict[tuple[str, str], tuple[list[PlacedRule], str, Variables]] = {}
     for one in seen.resources if about_resources else ():
         if one.types not in by_type:
             mine = [rule for rule in about_resources if _is_about(rule, one)]
-            by_type[one.types] = mine, joined([rule.rule.expression for rule in mine])
-        mine, at_once = by_type[one.types]
-        bound = Bound(variables, one.variable)
+            at_once = joined([rule.rule.expression for rule in mine])
+            by_type[one.types] = mine, at_once, variables.named_in(at_once)
+        mine, at_once, named = by_type[one.types]
+        bound = Bound(named, one.variable)
         if mine and bound.result(at_once) is not False:  # few rules strike, so most resources need one evaluation
             for rule in mine:
                 found.add(rule, bound.result(rule.rule.expression), one.path)

@@ -64,6 +64,23 @@ def test_the_variables(text: str, result: bool) -> None:
     assert bound().result(joined([text, "false"])) is result
 
 
+@table(
+    "text",
+    [
+        "resource.path == 'web/2/server' && plan.counts.update == 1 && user.name == 'ada'",
+        "resource . path == 'web/2/server' && plan\n.\n counts.update == 1 && user . name == 'ada'",
+        "resource. // no\n path == 'web/2/server' && now > timestamp('2026-01-01T00:00:00Z')",
+        "resource.properties['flavor'] == 'm1.tiny' && 'production' in plan.tags",
+        "resource.old.flavor == 'm1.small' && !resource.protected && resource.changed == ['flavor']",
+    ],
+)
+def test_only_what_is_named_is_taken(text: str) -> None:
+    """Wherever blanks and comments are."""
+    one = Variables(PLAN, {"name": "ada", "roles": ["member"]}, MONDAY).named_in(joined([text, "false"]))
+    assert Bound(one, RESOURCE).result(text) is True
+    assert len(one.few) + len(one.fields) < 10
+
+
 def test_rules_on_plans_have_no_resource() -> None:
     assert "line 1, column 9: undeclared reference to 'resource.path'" in str(fault("resource.path == 'a'", False))
     assert bound(None).result("plan.counts.delete == 2") is True
