@@ -60,8 +60,10 @@ CHECKS_TYPES = DELETES | GROUP_OPERATIONS | REDEFINES | {
 Operations with a new definition check the types of that definition instead.
 """
 
-READS_FIRST = REDEFINES | {Operation.UPDATE, Operation.REVERT, Operation.JOIN}
-"""Operations that read templates or objects before their transaction."""
+READS_FIRST = REDEFINES | {
+    Operation.UPDATE, Operation.REVERT, Operation.JOIN, Operation.HEAL, Operation.RETRY, Operation.RESTORE,
+}  # fmt: skip
+"""Operations that read templates, objects or limits before their transaction."""
 
 ZONE = "zone:"
 """Prefix of the stack tag that selects workers."""

@@ -15,7 +15,7 @@ from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import ActionCooldown, HTTPBadRequest, InvalidValue
 from heatlite.core.json import JsonMap
-from heatlite.core.status import Cause, Status, Verb
+from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.admission.claims import Asked, Change, tries_again
 from heatlite.engine.operations.asked import GroupChange
@@ -225,7 +225,7 @@ class Groups:
 
         They need no mark. Without one it is a change of the group, as by an update, and no repair.
 
-        Raises InvalidValue for members that are not there or are named twice, and as `Repairs.begin`.
+        Raises InvalidValue for members that are not there or are named twice, and as `Repairs.request`.
         """
         nested, names = self._named_members(stack, name, members)
         body: JsonMap = {"replace_members": {"members": [*members]}}
@@ -270,7 +270,7 @@ class Groups:
     def recover(self, context: Context, stack: StackRecord, name: str, step: RepairStep, body: JsonMap) -> ActionRecord:
         """Enqueue a repair of a resource, or of the marked members of a group.
 
-        Raises InvalidValue where nothing is marked, or the type cannot do the step, and as `Repairs.begin`.
+        Raises InvalidValue where nothing is marked, or the type cannot do the step, and as `Repairs.request`.
         """
         row = self._reader.resource(stack, name)
         if not issubclass(self._reader.resources_of(stack).type_of(row), SizedGroup):
@@ -303,8 +303,7 @@ class Groups:
         first = next(iter(selection.steps))
         asked = first.removesuffix(f"/{names[0]}") if of_group else first
         path = f"/resources/{asked}/actions"
-        claims = self._repairs.examine(context, root, selection)
-        return self._repairs.begin(context, root, selection, Cause.REQUEST, path=path, body=body, claims=claims)
+        return self._repairs.request(context, root, selection, path, body)
 
     def _selection(
         self, stack: StackRecord, names: Sequence[str], step: RepairStep

@@ -206,21 +206,30 @@ class Repairs:
         context: Context,
         stack: StackRecord,
         selection: Selection,
-        cause: Cause = Cause.REPAIR,
         plan_digest: str | None = None,
-        path: str = "/actions",
-        body: JsonMap | None = None,
         claims: Claims = NO_CLAIMS,
     ) -> ActionRecord:
         """Enqueue a repair of a root stack in one transaction. Returns the action.
 
-        A caller may have opened the transaction. `path` (below the stack) and `body` are the request, for a replay
-        after a lock. The default is a repair by hand. `plan_digest` approves a plan that touches more than the selected
+        A caller may have opened the transaction. `plan_digest` approves a plan that touches more than the selected
         resources. `claims` are of `examine`.
         """
-        body = body or {Operation.HEAL.value: {"resources": [*selection.steps]}}
-        with self.admitted(context, stack, path, body) as stack:
-            return self.enqueue(context, stack, selection, cause, plan_digest, claims=claims)
+        body: JsonMap = {Operation.HEAL.value: {"resources": [*selection.steps]}}
+        with self.admitted(context, stack, "/actions", body) as stack:
+            return self.enqueue(context, stack, selection, plan_digest=plan_digest, claims=claims)
+
+    def request(
+        self, context: Context, stack: StackRecord, selection: Selection, path: str, body: JsonMap
+    ) -> ActionRecord:
+        """Enqueue a repair of a root stack that a caller asks for. Returns the action.
+
+        `path` (below the stack) and `body` are the request, for a replay after a lock.
+        """
+        request = self._admission.precheck(context, Operation.HEAL, stack, "POST", path, body)
+        claims = self.examine(context, stack, selection)
+        with self._admission.admitted(request) as stack:
+            _require_root(stack)
+            return self.enqueue(context, stack, selection, Cause.REQUEST, claims=claims)
 
     def is_examined(self, stack: StackRecord) -> bool:
         """Return whether features examine repairs of a root stack."""
@@ -278,7 +287,7 @@ class Repairs:
     def admitted(self, context: Context, stack: StackRecord, path: str, body: JsonMap) -> Iterator[StackRecord]:
         """Open the transaction of a repair, with the root's row locked.
 
-        `path` and `body` as in `begin`. Raises InvalidStackState for a nested stack, and as `Admission.admitted`.
+        `path` and `body` as in `request`. Raises InvalidStackState for a nested stack, and as `Admission.admitted`.
         """
         request = self._admission.precheck(context, Operation.HEAL, stack, "POST", path, body)
         with self._admission.admitted(request) as stack:

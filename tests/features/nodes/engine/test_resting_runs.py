@@ -7,7 +7,7 @@ import pytest
 from heatlite.core.actions.repairs import RepairStep, Selection
 from heatlite.core.errors import ActionInProgress, HeatliteError, ResourceIsLocked
 from heatlite.core.json import dump, parse
-from heatlite.core.status import ActionStatus, Cause, LockLevel, Signal
+from heatlite.core.status import ActionStatus, LockLevel, Signal
 from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.playbooks import RunRequest
 from heatlite.features.nodes.states import NodeActionState
@@ -54,7 +54,7 @@ def update(site: Site) -> None:  # noqa: F811
 
 def heal(site: Site) -> None:  # noqa: F811
     of = site.engine
-    of.components.repairs.begin(ADMIN, of.get(site.stack), Selection({"b": RepairStep.REPLACE}), Cause.REQUEST)
+    of.components.repairs.request(ADMIN, of.get(site.stack), Selection({"b": RepairStep.REPLACE}), "/actions", {})
     of.settle(site.stack)
 
 

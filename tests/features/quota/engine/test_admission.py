@@ -9,15 +9,21 @@ import pytest
 from msgspec import convert
 from msgspec.structs import replace
 
-from heatlite.core.errors import ActionConflict, HeatliteError
+from heatlite.core.actions.repairs import RepairStep
+from heatlite.core.errors import ActionConflict, HeatliteError, StackLocked
 from heatlite.core.json import JsonMap, as_maps
-from heatlite.core.status import ActionStatus, state
+from heatlite.core.status import ActionStatus, LockLevel, state
+from heatlite.engine.state.group_requests import ScaleOut
 from heatlite.engine.state.requests import Request
 from heatlite.features.quota.assessment import KindState
 from heatlite.features.quota.examiner import QuotaExceeded
 from heatlite.features.quota.feature import QuotaSettings
 from heatlite.features.quota.parts import Quotas
 from heatlite.features.quota.store.store import QuotaStore
+from heatlite.features.schedules.operations import Wanted
+from heatlite.features.schedules.parts import Schedules
+from heatlite.features.schedules.store.records import Task
+from heatlite.features.schedules.store.store import SchedulesStore
 from tests.engine.conftest import ADMIN, MEMBER, ref, resource, template
 from tests.types.conftest import Cloudy
 
@@ -243,8 +249,6 @@ def test_a_retry_needs_what_is_missing(troubled: Troubled) -> None:
 
 
 def test_a_resized_group_is_refused_as_a_whole(troubled: Troubled) -> None:
-    from heatlite.engine.state.group_requests import ScaleOut
-
     cloudy = troubled(quotas={"network.network": 3})
     member = {"type": "OS::Neutron::Net", "properties": {}}
     group = resource("OS::Heat::AutoScalingGroup", min_size=0, max_size=9, desired_capacity=2, resource=member)
@@ -304,6 +308,23 @@ def test_a_scaling_signal_is_ignored(troubled: Troubled) -> None:
     assert cloudy.count("network.network") - 1 == 3 and reserved(cloudy) == 0
 
 
+def test_a_schedule_that_grows_a_group_is_refused(troubled: Troubled) -> None:
+    cloudy = troubled(quotas={"network.network": 2})
+    member = {"type": "OS::Neutron::Net", "properties": {}}
+    group = resource("OS::Heat::AutoScalingGroup", min_size=0, max_size=9, desired_capacity=2, resource=member)
+    stack, parts = cloudy.made({"group": group}), cloudy.components.of(Schedules)
+    grows = {"resource": "group", "desired_capacity": 3}
+    parts.operations.add(cloudy.who, stack, Wanted("day", "* * * * *", "UTC", Task.RESIZE, grows, 0, True, None, None))
+    with cloudy.clock.held():
+        cloudy.clock.pass_(60)
+        parts.sweep.run(cloudy.store.of(SchedulesStore).due(cloudy.clock.now()))
+    last = parts.operations.get(stack, "day").last
+    assert last is not None and (last.result, last.code) == ("refused", "QuotaExceeded")
+    refusal = next(one for one in cloudy.events(stack) if one.verb == "SCHEDULE")
+    assert "network.network needs 1 more, 0 free of 2: short by 1" in refusal.status_reason
+    assert reserved(cloudy) == 0
+
+
 def test_a_scheduled_request_is_cancelled_with_the_shortages(cloudy: Cloudy) -> None:
     stack = cloudy.made(nets(1))
     now, request = cloudy.clock.now(), Request(template=template(**nets(2)))
@@ -316,6 +337,40 @@ def test_a_scheduled_request_is_cancelled_with_the_shortages(cloudy: Cloudy) -> 
     cloudy.wait_for(lambda: cloudy.store.actions.get(action.id).status is ActionStatus.CANCELLED)
     assert "network.network needs 1 more, 0 free of 1: short by 1" in cloudy.store.actions.get(action.id).status_reason
     assert cloudy.count("network.network") - 1 == 1
+
+
+@pytest.mark.parametrize("level", [LockLevel.STACKS, LockLevel.ALL])
+def test_the_lock_is_asked_first(troubled: Troubled, level: LockLevel) -> None:
+    """No limit is read for a stack that is locked."""
+    cloudy = troubled(quotas={"network.network": 3})
+    member = {"type": "OS::Neutron::Net", "properties": {}}
+    group = resource("OS::Heat::AutoScalingGroup", min_size=0, max_size=9, desired_capacity=1, resource=member)
+    more = {"adjustment_type": "change_in_capacity", "scaling_adjustment": 3}
+    policy = resource("OS::Heat::ScalingPolicy", auto_scaling_group_id=ref("group"), **more)
+    resources = {**nets(1), "group": group, "policy": policy}
+    stack = cloudy.made(resources)
+    cloudy.mark(stack, "net0")
+    raise_limit(cloudy, network=0)
+    cloudy.lock(stack, level)
+    stack, groups, signals = cloudy.get(stack), cloudy.components.groups, cloudy.components.signals
+    (nested,) = cloudy.store.stacks.descendants(stack)
+    members = [one.name for one in cloudy.rows(nested)]
+    asked: dict[str, Callable[[], object]] = {
+        "update": lambda: cloudy.put(stack, template(**{**resources, **nets(5)})),
+        "scale out": lambda: groups.change(cloudy.who, stack, "group", ScaleOut(3)),
+        "replace": lambda: groups.replace_members(cloudy.who, stack, "group", members),
+        "recover": lambda: groups.recover(cloudy.who, stack, "net0", RepairStep.REPLACE, {}),
+        "signal": lambda: signals.signal(cloudy.who, stack, cloudy.row(stack, "policy"), None, fail_fast=True),
+    }
+    read = cloudy.components.of(Quotas).limits
+    for name, ask in asked.items():
+        with pytest.raises(StackLocked):
+            ask()
+        assert not read._known, name
+    stack = cloudy.unlock(stack)
+    for ask in asked.values():
+        with pytest.raises(QuotaExceeded):
+            ask()
 
 
 def test_a_changed_limit_is_read_again(cloudy: Cloudy) -> None:

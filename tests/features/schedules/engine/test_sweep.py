@@ -9,13 +9,13 @@ from msgspec.structs import replace
 
 from heatlite.core.context import Context
 from heatlite.core.errors import Forbidden, Unavailable
-from heatlite.core.status import ActionStatus, Cause, Status, Verb, state
+from heatlite.core.status import ActionStatus, Cause, LockLevel, Status, Verb, state
 from heatlite.features.schedules.operations import Wanted
 from heatlite.features.schedules.parts import Schedules
 from heatlite.features.schedules.store.records import LastOccurrence, Result, ScheduleRecord, Task
 from heatlite.features.schedules.store.store import SchedulesStore
 from heatlite.features.schedules.sweep import AFTER_FAILURE
-from heatlite.store.records import ActionRecord, StackRecord
+from heatlite.store.records import ActionRecord, LockRecord, StackRecord
 from heatlite.store.stacks.templates import TEMPLATE_GRACE
 from tests.engine.conftest import MEMBER, START, Engine, template, thing
 from tests.engine.test_group_operations import automatic
@@ -174,6 +174,41 @@ def test_a_lock_wins(clockwork: Clockwork) -> None:
     assert clockwork.actions() == []
     clockwork.swept(NINE + DAY)
     assert [one.verb for one in clockwork.actions()] == [Verb.CHECK]
+
+
+LOCKED = [
+    (Verb.LOCK, Status.IN_PROGRESS), (Verb.LOCK, Status.COMPLETE), (Verb.LOCK, Status.FAILED),
+    (Verb.UNLOCK, Status.IN_PROGRESS), (Verb.UNLOCK, Status.FAILED),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", few([*LockLevel]))
+def test_each_task_is_refused_in_each_state_of_a_lock(clockwork: Clockwork, level: LockLevel) -> None:
+    """Nothing begins then or later, of the stack or of the nested one of a group."""
+    engine = clockwork.engine
+    stack = clockwork.stack = engine.create(template(**automatic(2)), name="sized")
+    size = replace(LOOK, name="size", task=Task.RESIZE, options={"resource": "g", "desired_capacity": 3})
+    clockwork.add(*(replace(one, cron="0 * * * *") for one in (SLEEP, LOOK, size)))
+    group, due = nested(engine, stack, "g"), NINE
+    for verb, status in LOCKED:
+        engine.put_stack(stack, verb, status, LockRecord(level, "mia", False, START))
+        clockwork.sweep(due)
+        assert {clockwork.result(name) for name in ("sleep", "look", "size")} == {("refused", due, "StackLocked")}
+        due += HOUR
+    assert len(clockwork.told()) == 3 * len(LOCKED)
+    engine.put_stack(stack, Verb.CREATE, Status.COMPLETE)
+    clockwork.sweep(due - 1)
+    assert clockwork.actions() == []
+    engine.put_stack(group, Verb.LOCK, Status.COMPLETE, LockRecord(level, "mia", False, START))
+    clockwork.add(replace(size, name="below", cron="30 * * * *"))
+    for name in ("sleep", "look", "size"):
+        clockwork.parts.operations.delete(MEMBER, stack, name)
+    clockwork.sweep(due + HOUR / 2)
+    assert clockwork.result("below") == ("refused", due + HOUR / 2, "StackLocked")
+    engine.put_stack(group, Verb.CREATE, Status.COMPLETE)
+    clockwork.swept(due + 3 * HOUR / 2)
+    assert clockwork.result("below") == ("started", due + 3 * HOUR / 2, None)
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Schedules and expiries with several engines on one database with a server."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 
 import pytest
@@ -10,13 +11,14 @@ from heatlite import wiring
 from heatlite.core.clock import DAY
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
+from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.status import ENDED_ACTIONS, Cause
 from heatlite.engine.state.requests import Request
 from heatlite.features.schedules.due import next_due
 from heatlite.features.schedules.expiry.operations import WantedExpiry
 from heatlite.features.schedules.expiry.parts import Expiries
 from heatlite.features.schedules.expiry.state import State, Then
-from heatlite.features.schedules.operations import Wanted
+from heatlite.features.schedules.operations import MAX_SCHEDULES, Wanted
 from heatlite.features.schedules.parts import Schedules
 from heatlite.features.schedules.store.expiries import ExpiryStore
 from heatlite.features.schedules.store.records import Task
@@ -70,3 +72,32 @@ def test_each_time_begins_one_action(engines: list[Embedded]) -> None:
     assert found == [(one, "SUSPEND", "SUCCEEDED") for one in sorted(stack.id for stack in stacks)]
     told = [*store.database.read("SELECT stack_id, status FROM event WHERE verb = 'SCHEDULE' ORDER BY stack_id")]
     assert told == [(one, "STARTED") for one in sorted(stack.id for stack in stacks[::2])]
+
+
+def test_clients_that_ask_at_once(engines: list[Embedded]) -> None:
+    """A name, and the last place, go to one of them; each expiry is one row."""
+    first = engines[0]
+    stack = first.stacks.create(CALLER, Request(name="s", template=TEMPLATE))
+    daily = Wanted("sleep", "0 20 * * *", "UTC", Task.SUSPEND, {}, 3600, True, None, None)
+    parts = [one.components.of(Schedules).operations for one in engines]
+
+    def add(number: int, name: str) -> bool:
+        try:
+            parts[number % ENGINES].add(CALLER, stack, replace(daily, name=name))
+        except HTTPBadRequest:
+            return False
+        return True
+
+    with ThreadPoolExecutor(2 * ENGINES) as pool:
+        clients = range(2 * ENGINES)
+        assert sum(pool.map(lambda one: add(one, "sleep"), clients)) == 1
+        for number in range(MAX_SCHEDULES - 3):
+            assert add(number, f"n{number}")
+        assert sum(pool.map(lambda one: add(one, f"last{one}"), clients)) == 2
+        assert len(parts[0].list(stack)) == MAX_SCHEDULES
+        expiries = [one.components.of(Expiries).operations for one in engines]
+        ends = [WantedExpiry(first.components.clock.now() + DAY * (1 + one), Then.SUSPEND, (60,)) for one in clients]
+        put = [*pool.map(lambda one: expiries[one % ENGINES].put(CALLER, stack, ends[one]), clients)]
+    kept = expiries[0].get(stack)
+    assert kept.expires_at in {one.expires_at for one in put}
+    assert first.store.inconsistencies(first.components.clock.now(), 0.0) == []
