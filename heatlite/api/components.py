@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from heatlite.engine.operations.groups import Groups
     from heatlite.engine.operations.membership.joining import Joins
     from heatlite.engine.operations.membership.leaving import Leaving
+    from heatlite.engine.operations.membership.policies import GroupPolicies
     from heatlite.engine.operations.membership.writing import MembershipWriter
     from heatlite.engine.operations.protection import Protection
     from heatlite.engine.operations.redefining.changes import Redefining
@@ -177,6 +178,12 @@ class Components(Struct, frozen=True, dict=True):
         from heatlite.engine.operations.membership.leaving import Leaving
 
         return Leaving(self.store, self.admission, self.groups, self._membership)
+
+    @LockedCachedProperty
+    def group_policies(self) -> "GroupPolicies":
+        from heatlite.engine.operations.membership.policies import GroupPolicies
+
+        return GroupPolicies(self.store, self.clock, self.admission, self.reader, self.groups)
 
     @LockedCachedProperty
     def scheduled(self) -> "ScheduledRequests":

@@ -44,7 +44,7 @@ def _add_stack_parts(routes: Routes, components: Components) -> None:
     routes.add(S + "/actions", stack_actions, POST="actions:action")
 
     groups, joins, leaving = components.groups, components.joins, components.leaving
-    members = MemberActions(finder, reading, groups, joins, leaving, scheduled)
+    members = MemberActions(finder, reading, groups, joins, leaving, scheduled, components.group_policies)
     routes.add_below("/actions", members, POST="actions:action")
     preview = StackPreview(finder, components.stacks, members, routes.actions, off, components.further)
     keys = dict.fromkeys(("PUT", "PATCH"), ("show_nested", "plan"))

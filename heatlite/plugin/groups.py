@@ -1,14 +1,23 @@
-"""Base of groups with members that operations add and remove."""
+"""Groups with members that operations add and remove, and policies of them.
+
+The policies of a group are a chain: before a change of members each reads what those before it have decided, and adds
+its part (`pre_op`). After the action each is told the result (`post_op`). Other packages add types by an entry point::
+
+    [options.entry_points]
+    heatlite.plugin.groups =
+        racks = example_racks:RackPolicy
+"""
 
 import re
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import ClassVar, Final, cast
 
 from msgspec import Struct
 
 from heatlite.core.errors import InvalidValue
-from heatlite.core.json import Json
+from heatlite.core.json import Json, JsonMap
+from heatlite.core.runtime.entry_points import announced
 from heatlite.plugin.nested import ChildStack, StackResource
 from heatlite.plugin.resource import P_co
 
@@ -18,6 +27,11 @@ SIZE = "size"
 """Key of `data`: the size that an operation set, and the template's number then."""
 LIMITS = "limits"
 """Key of `data`: the limits that an operation set, and the template's then."""
+ENTRY_POINTS: Final = "heatlite.plugin.groups"
+POLICIES: Final = "policies"
+"""Key of a group's `data`: its policies by name."""
+PLACEMENT: Final = "placement"
+"""Key of a member's `data`: its place, ``{"zone": …}``. Its type obeys it when it makes the object."""
 COOLDOWN = "cooldown_until"
 """Key of `data`: end of the cooldown, in seconds since the epoch."""
 
@@ -150,3 +164,81 @@ class SizedGroup(StackResource[P_co]):
         """Begin a cooldown. Metadata shows its end and reason."""
         self.data[COOLDOWN] = self.facts.now() + seconds
         self.data["cooldown_reason"] = reason
+
+
+# -- policies ------------------------------------------------------------------------------------------
+
+
+class MemberFacts(Struct, frozen=True):
+    """Facts of one member of a group."""
+
+    name: str
+    physical_id: str | None
+    created_at: float
+    failed: bool = False
+    outdated: bool = False
+    """Its definition is an older one than new members get."""
+    zone: str = ""
+
+
+class Decisions(Struct, frozen=True):
+    """A change of members, as far as it is decided."""
+
+    operation: str
+    """Key of the request: ``scale_in``."""
+    members: Sequence[MemberFacts] = ()
+    """Present members, in the order in which they leave unless a policy has another one."""
+    creation: int = 0
+    """Number of new members."""
+    deletion: int = 0
+    """Number of members that leave."""
+    candidates: tuple[str, ...] = ()
+    """Names of members that leave, in this order. Fewer than `deletion`: the others are not chosen yet."""
+    criteria: str | None = None
+    """Order of members that leave, as the request names it."""
+    grace_period: int | None = None
+    """Seconds before the deletion begins, as the request names them."""
+    zones: tuple[str, ...] = ()
+    """Zones of the new members, one for each; empty: not decided."""
+    gives_up: Mapping[str, int] = {}
+    """By zone, how many members leave it; empty: not decided."""
+    further: Mapping[str, Json] = {}
+    """By type of a policy, what else it has decided. `data.policies` of the action has it."""
+
+    @property
+    def remaining(self) -> list[MemberFacts]:
+        """Members that are not chosen to leave."""
+        return [one for one in self.members if one.name not in self.candidates]
+
+
+class GroupPolicy:
+    """Base of the types of policies."""
+
+    type_name: ClassVar[str]
+    priority: ClassVar[int]
+    """Place in the chain: lower ones come first."""
+    options: ClassVar[type[Struct]]
+    """Struct that checks and describes its options."""
+
+    def __init__(self, options: Struct) -> None:
+        """`options` are an object of the class of that name."""
+
+    def pre_op(self, decided: Decisions) -> Decisions:
+        """Return the decisions with those of the policy.
+
+        Raises HeatliteError to refuse the change.
+        """
+        return decided
+
+    def post_op(self, data: JsonMap, result: str) -> JsonMap:
+        """Return what `outputs.policies` of the ended action has of the policy.
+
+        `data` are the decisions of the action, as its answer shows them. `result` is ``OK`` or another result.
+        """
+        return {}
+
+
+def further_types() -> Mapping[str, type[GroupPolicy]]:
+    """Return the types of other packages, by name."""
+    found = {one.name: one.load() for one in announced(ENTRY_POINTS)}
+    return {name: kind for name, kind in found.items() if isinstance(kind, type) and issubclass(kind, GroupPolicy)}

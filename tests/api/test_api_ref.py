@@ -518,6 +518,8 @@ def play_groups(play: Play) -> None:
         "Check resource",
     ):  # fmt: skip
         wait_for_end(play, play(title, **names))
+    for title in ("Attach policy to group", "Update policy of group", "Detach policy from group"):
+        play(title, **names)
     left = play("Let members leave a group", **names)
     wait_for_end(play, left)
     shown = play.heat.get(f"/actions/{left.json['action']['id']}")["action"]["outputs"]["removed"]

@@ -445,6 +445,9 @@ def test_groups(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
         ("group resize s g template", 3),
         ("group scale-out s g --count 2", 5),
         ("group scale-in s g --criteria youngest_first --grace-period 0s", 4),
+        ("group attach-policy s g leavers deletion --priority 7", 4),
+        ("group update-policy s g leavers --disable", 4),
+        ("group detach-policy s g leavers", 4),
         ("group delete -y s g 1", 3),
         ("group delete -y s g 2 --refill", 3),
         ("group replace s g 0", 3),
@@ -468,6 +471,8 @@ def test_groups(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
     assert heatlite("group join -y s g --ids x") == 2
     assert heatlite("group join -y s g --ids x=y") == 1
     assert "needs id, name or filter" in capsys.readouterr().err
+    assert heatlite("group attach-policy s g leavers deletion --options {") == 2
+    assert heatlite("group detach-policy s g leavers") == 1
     assert heatlite("group resize s g some") == 2
     assert heatlite("group scale-in s g --count 99") == 1
     assert "its limits are" in capsys.readouterr().err

@@ -45,7 +45,29 @@ def test_the_answer(heat: Heat, path: str) -> None:
     }
 
 
+def test_policies(heat: Heat, path: str) -> None:
+    """They are attached, changed and detached by actions, and shown."""
+    leavers = {"name": "leavers", "type": "deletion", "options": {"criteria": "YOUNGEST_FIRST"}}
+    for key, asked, shown in (
+        ("attach_policy", leavers, {"priority": 400, "enabled": True}),
+        ("update_policy", {"name": "leavers", "enabled": False, "priority": 7}, {"priority": 7, "enabled": False}),
+    ):
+        action = heat.call("POST", actions(path), {key: asked}, code=202).json["action"]
+        assert (action["action"], action["status"]) == (f"GROUP_{key.upper()}", "SUCCEEDED")
+        assert heat.get(f"/actions/{action['id']}")["action"]["inputs"][key].items() >= asked.items()
+        (one,) = heat.get(f"{path}/resources/g")["resource"]["policies"].values()
+        assert one.items() >= {**shown, "type": "deletion", "options": leavers["options"], "by": "anonymous"}.items()
+    heat.call("POST", actions(path), {"detach_policy": {"name": "leavers"}}, code=202)
+    assert "policies" not in heat.get(f"{path}/resources/g")["resource"]
+
+
 FAULTS: list[tuple[Any, str]] = [
+    ({"attach_policy": {"name": "a b", "type": "deletion"}}, "attach_policy.name"),
+    ({"attach_policy": {"name": "a", "type": "x"}}, "There is no policy type x"),
+    ({"attach_policy": {"name": "a", "type": "deletion", "options": {"criterion": 1}}}, "unknown key criterion"),
+    ({"attach_policy": {"name": "a", "type": "deletion", "priority": -1}}, "attach_policy.priority"),
+    ({"update_policy": {"name": "a", "type": "deletion"}}, "update_policy: unknown key type"),
+    ({"detach_policy": {}}, "detach_policy: needs name"),
     ({}, "No action specified"),
     ({"scale_in": {}, "scale_out": {}}, "Multiple actions specified"),
     ({"explode": {}}, "Invalid action explode"),

@@ -99,10 +99,8 @@ def test_scale_in_and_out(engine: Engine, kind: str) -> None:
     )  # fmt: skip
     assert action.name == f"group_scale_in_{action.stack_id[-8:]}"
     assert parse(dump(action.inputs)) == {
-        "scale_in": {
-            "count": 1, "criteria": "OLDEST_FIRST", "grace_period": 0, "strict": True, "ignore_cooldown": False,
-        }
-    }  # fmt: skip
+        "scale_in": {"count": 1, "strict": True, "ignore_cooldown": False}
+    }
     shown = parse(dump(action.data))
     objects = parse(dump(action.outputs))["removed"]
     assert shown == {

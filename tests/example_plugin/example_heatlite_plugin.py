@@ -1,14 +1,18 @@
 """Example::Local::File: real files in a directory, which stands for a cloud.
 
-It shows every part of a type: search after a crash, asynchronous work, update in place, check, observation, suspend,
-snapshot, and a lock that restores its object.
+`Spare` is a policy of groups. The type shows every part of one: search after a crash, asynchronous work, update in
+place, check, observation, suspend, snapshot, and a lock that restores its object.
 """
 
 import logging
 import os
 from pathlib import Path
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from heatlite.plugin import Absent, Change, Json, Resource, Schema, prop
+from heatlite.plugin.groups import Decisions, GroupPolicy
 
 log = logging.getLogger(__name__)  # its lines say for which request, action, stack and resource they were written
 
@@ -125,3 +129,30 @@ class File(Resource[FileProps], type="Example::Local::File"):
     def _fail_if_told(self) -> None:
         if self.props.fail:
             raise ValueError(f"Example file failed {self.name}")
+
+
+class SpareOptions(Struct, frozen=True, forbid_unknown_fields=True):
+    """Options of `spare`."""
+
+    member: str
+
+
+class Spare(GroupPolicy):
+    """Lets a member leave after all others, and says so after the change."""
+
+    type_name = "spare"
+    priority = 350
+    options = SpareOptions
+
+    def __init__(self, options: Struct) -> None:
+        assert isinstance(options, SpareOptions)
+        self._member = options.member
+
+    def pre_op(self, decided: Decisions) -> Decisions:
+        members = sorted(decided.members, key=lambda one: one.name == self._member)
+        return replace(decided, members=members, further={**decided.further, "spare": {"member": self._member}})
+
+    def post_op(self, data: dict[str, Json], result: str) -> dict[str, Json]:
+        if self._member == "nobody":
+            raise ValueError("there is no such member")
+        return {"spared": self._member, "result": result}

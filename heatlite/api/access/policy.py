@@ -22,12 +22,14 @@ PROVEN: Final = "nodes:register"
 
 TABLE: Final = {
     "actions:action": READERS,
+    "actions:attach_policy": MEMBERS,
     "actions:cancel_update": MEMBERS,
     "actions:cancel_without_rollback": MEMBERS,
     "actions:check": READERS,
     "actions:complete_lifecycle": MEMBERS,
     "actions:delete": MEMBERS,
     "actions:delete_members": MEMBERS,
+    "actions:detach_policy": MEMBERS,
     "actions:join": MEMBERS,
     "actions:leave": MEMBERS,
     "actions:end_bake": MEMBERS,
@@ -50,6 +52,7 @@ TABLE: Final = {
     "actions:unlock": MEMBERS,
     "actions:unprotect": MEMBERS,
     "actions:update": MEMBERS,
+    "actions:update_policy": MEMBERS,
     "audit:index": READERS,
     "build_info:build_info": READERS,
     "events:index": READERS,

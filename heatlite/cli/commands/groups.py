@@ -12,7 +12,7 @@ from heatlite.cli.output import plans
 from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, Session, connect
 from heatlite.core.clock import UNITS
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, parse
 
 CRITERIA = ("OLDEST_FIRST", "YOUNGEST_FIRST", "RANDOM", "OLDEST_PROFILE_FIRST")
 
@@ -33,7 +33,13 @@ MEMBERS = argument("members", metavar="MEMBER", nargs="+", help="name or physica
 COUNT = argument("--count", type=number, default=1, metavar="NUMBER", help="number of members (default: 1)")
 CUT = argument("--best-effort", action="store_true", help="stop at the limit instead of refusing")
 ANYWAY = argument("--ignore-cooldown", action="store_true", help="scale even in the cooldown")
-GRACE = argument("--grace-period", type=span, default=0, metavar="SPAN", help="time before the deletion: 30s, 10m")
+GRACE = argument("--grace-period", type=span, metavar="SPAN", help="time before the deletion: 30s, 10m")
+POLICY = argument("policy", metavar="POLICY", help="name of the policy, unique in the group")
+OPTIONS = argument("--options", metavar="JSON", help="options of its type, as an object of JSON")
+PRIORITY = argument("--priority", type=number, metavar="NUMBER", help="lower ones decide first (default: by the type)")
+
+DONE = {"attach_policy": "attached", "update_policy": "updated", "detach_policy": "detached"}
+"""Words for what was done to a policy."""
 
 commands = CommandGroup("group", "resize groups, and replace or delete their members")
 
@@ -125,7 +131,7 @@ def scale_out(arguments: argparse.Namespace, host: Host) -> int:
     STACK,
     GROUP,
     COUNT,
-    argument("--criteria", choices=CRITERIA, default=CRITERIA[0], type=str.upper, help="default: OLDEST_FIRST"),
+    argument("--criteria", choices=CRITERIA, type=str.upper, help="default: by a policy, else OLDEST_FIRST"),
     GRACE,
     CUT,
     ANYWAY,
@@ -135,7 +141,8 @@ def scale_out(arguments: argparse.Namespace, host: Host) -> int:
 def scale_in(arguments: argparse.Namespace, host: Host) -> int:
     """Remove members of a group."""
     options: JsonMap = {"criteria": arguments.criteria, "grace_period": arguments.grace_period}
-    return start(arguments, host, arguments.group, {"scale_in": {**_scaling(arguments), **options}})
+    given: JsonMap = {key: value for key, value in options.items() if value is not None}
+    return start(arguments, host, arguments.group, {"scale_in": {**_scaling(arguments), **given}})
 
 
 def _scaling(arguments: argparse.Namespace) -> JsonMap:
@@ -165,7 +172,7 @@ def delete(arguments: argparse.Namespace, host: Host) -> int:
     options: JsonMap = {
         "members": arguments.members,
         "reduce": not arguments.refill,
-        "grace_period": arguments.grace_period,
+        **({} if arguments.grace_period is None else {"grace_period": arguments.grace_period}),
     }
     return start(arguments, host, arguments.group, {"delete_members": options})
 
@@ -235,3 +242,67 @@ def _as_planned(arguments: argparse.Namespace, host: Host, key: str, asked: Json
 def replace(arguments: argparse.Namespace, host: Host) -> int:
     """Replace members of a group."""
     return start(arguments, host, arguments.group, {"replace_members": {"members": arguments.members}})
+
+
+@commands.command(
+    "attach-policy",
+    "let a policy decide on changes of members",
+    STACK,
+    GROUP,
+    POLICY,
+    argument("type", metavar="TYPE", help="zone_placement, deletion, or a type of another package"),
+    OPTIONS,
+    PRIORITY,
+    examples=(
+        "group attach-policy web members leavers deletion --options '{\"criteria\": \"YOUNGEST_FIRST\"}'",
+        "group attach-policy web members spread zone_placement --options '{\"zones\": [{\"name\": \"az1\"}]}'",
+    ),
+)
+def attach_policy(arguments: argparse.Namespace, host: Host) -> int:
+    """Attach a policy to a group."""
+    return _policy(arguments, host, "attach_policy", {"type": arguments.type, **_policy_options(arguments)})
+
+
+@commands.command(
+    "update-policy",
+    "change a policy of a group, or switch it off",
+    STACK,
+    GROUP,
+    POLICY,
+    OPTIONS,
+    PRIORITY,
+    argument("--disable", action="store_true", help="let it decide nothing"),
+    argument("--enable", action="store_true", help="let it decide again"),
+    examples=("group update-policy web members leavers --disable",),
+)
+def update_policy(arguments: argparse.Namespace, host: Host) -> int:
+    """Change a policy of a group."""
+    switch: JsonMap = {"enabled": arguments.enable} if arguments.enable != arguments.disable else {}
+    return _policy(arguments, host, "update_policy", {**_policy_options(arguments), **switch})
+
+
+@commands.command(
+    "detach-policy", "take a policy from a group", STACK, GROUP, POLICY,
+    examples=("group detach-policy web members leavers",),
+)
+def detach_policy(arguments: argparse.Namespace, host: Host) -> int:
+    """Detach a policy from a group."""
+    return _policy(arguments, host, "detach_policy", {})
+
+
+def _policy_options(arguments: argparse.Namespace) -> JsonMap:
+    """Return the options of a policy that the command has. Raises Misuse."""
+    found: JsonMap = {} if arguments.priority is None else {"priority": arguments.priority}
+    if arguments.options is not None:
+        try:
+            found["options"] = parse(arguments.options)
+        except ValueError as error:
+            raise Misuse(f"--options: {error}") from None
+    return found
+
+
+def _policy(arguments: argparse.Namespace, host: Host, key: str, options: JsonMap) -> int:
+    with connect(arguments, host) as session:
+        begin(session.client, arguments.stack, arguments.group, {key: {"name": arguments.policy, **options}})
+    print(f"{arguments.policy}: {DONE[key]}")
+    return 0

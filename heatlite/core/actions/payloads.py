@@ -27,8 +27,11 @@ class PlaybookStage(Struct, frozen=True):
     """Treatment of a node that is CHECK_FAILED. Without it the stage waits."""
 
 
-GROUP_KEYS = ("resize", "scale_out", "scale_in", "delete_members", "join", "leave")
-"""Requests that change the members of a group."""
+GROUP_KEYS = (
+    "resize", "scale_out", "scale_in", "delete_members", "join", "leave", "attach_policy", "update_policy",
+    "detach_policy",
+)  # fmt: skip
+"""Requests that change the members of a group, or its policies."""
 
 
 class Asked(Struct, frozen=True):
@@ -110,6 +113,9 @@ class ActionInputs(Struct, frozen=True, omit_defaults=True):
     delete_members: AnyMap | None = None
     join: AnyMap | None = None
     leave: AnyMap | None = None
+    attach_policy: AnyMap | None = None
+    update_policy: AnyMap | None = None
+    detach_policy: AnyMap | None = None
     signal: AnyMap | None = None
     checked: tuple[str, ...] = ()
     """Of a check: names of the resources to check; (): all."""
@@ -232,6 +238,8 @@ class ActionOutputs(Struct, frozen=True, omit_defaults=True):
     """Objects that a deletion has left in the cloud on request."""
     guard: GuardOutput | None = None
     """Of an update with a guard."""
+    policies: Mapping[str, AnyMap] | None = None
+    """Results that the policies of a group have told after the change of its members, by name."""
 
 
 class MemberChange(Struct, frozen=True, omit_defaults=True):
@@ -243,6 +251,8 @@ class MemberChange(Struct, frozen=True, omit_defaults=True):
     grace_period: int | None = None
     objects: Mapping[str, str | None] = {}
     """Physical ids of deleted and replaced members, by name or path."""
+    zones: Mapping[str, int] = {}
+    """The number of members by zone, if a policy has decided it."""
 
     @classmethod
     def of(
@@ -251,9 +261,24 @@ class MemberChange(Struct, frozen=True, omit_defaults=True):
         criteria: str | None = None,
         grace_period: int | None = None,
         objects: Mapping[str, str | None] = {},
+        zones: Mapping[str, int] = {},
     ) -> Self:
         """Return the change of these members."""
-        return cls(len(names), names, criteria, grace_period, objects)
+        return cls(len(names), names, criteria, grace_period, objects, zones)
+
+
+class MemberPlacement(Struct, frozen=True):
+    """The place of a new member."""
+
+    name: str
+    zone: str
+
+
+class Placement(Struct, frozen=True):
+    """The places of new members."""
+
+    count: int
+    placements: tuple[MemberPlacement, ...]
 
 
 class StopRecord(Struct, frozen=True, omit_defaults=True):
@@ -293,6 +318,10 @@ class ActionData(Struct, frozen=True, omit_defaults=True):
 
     creation: MemberChange | None = None
     deletion: MemberChange | None = None
+    placement: Placement | None = None
+    """Of new members, if a policy has decided it."""
+    policies: AnyMap = {}
+    """Further decisions of the policies of the group, by type."""
     replacement: MemberChange | None = None
     """Of a repair: the paths of the selected resources."""
     reverted: tuple[str, ...] = ()

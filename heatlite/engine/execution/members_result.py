@@ -2,11 +2,17 @@
 
 from collections.abc import Sequence
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from heatlite.core.actions.payloads import ActionOutputs, GroupSizes
+from heatlite.core.errors import HeatliteError
+from heatlite.core.json import JsonMap
 from heatlite.core.status import Result, Status, Verb
+from heatlite.engine.planning.group_policies import chain, policy, stored
 from heatlite.engine.state.values import current_rows
+from heatlite.engine.types.type_calls import type_code
+from heatlite.plugin.groups import POLICIES
 from heatlite.store.records import ActionRecord, ResourceRecord
 from heatlite.store.store import Store
 
@@ -44,7 +50,26 @@ def with_members(
     added = {name: present[name] for name in joined if name in present}
     removed = {name: physical_id for name, physical_id in gone.items() if name not in left}
     size = GroupSizes(len(left) - len(added) + len(removed), len(left))
-    return replace(outputs, size=size, added=added, removed=removed, replaced={})
+    outputs = replace(outputs, size=size, added=added, removed=removed, replaced={})
+    return replace(outputs, policies=_told(store, action, outputs) or None)
+
+
+def _told(store: Store, action: ActionRecord, outputs: ActionOutputs) -> dict[str, JsonMap]:
+    """Return what the policies of the group say after its change, by name."""
+    nested, found = store.stacks.get(action.stack_id), dict[str, JsonMap]()
+    if nested is None or nested.parent_id is None or nested.parent_resource is None:
+        return found
+    rows = current_rows(store.resources.by_name(nested.parent_id, [nested.parent_resource]))
+    for name, one in chain(stored(rows[0].data.get(POLICIES)) if rows else {}):
+        try:
+            with type_code():
+                kind = policy(one)
+                told = {} if kind is None else kind.post_op(to_builtins(action.data), str(outputs.result))
+        except HeatliteError as error:
+            told = {"error": error.message}  # the members have changed
+        if told:
+            found[name] = told
+    return found
 
 
 def _is_updated(row: ResourceRecord, since: float) -> bool:

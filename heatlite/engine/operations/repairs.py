@@ -219,14 +219,21 @@ class Repairs:
             return self.enqueue(context, stack, selection, plan_digest=plan_digest, claims=claims)
 
     def request(
-        self, context: Context, stack: StackRecord, selection: Selection, path: str, body: JsonMap
+        self,
+        context: Context,
+        stack: StackRecord,
+        selection: Selection,
+        path: str,
+        body: JsonMap,
+        asked: Asked | None = None,
     ) -> ActionRecord:
         """Enqueue a repair of a root stack that a caller asks for. Returns the action.
 
-        `path` (below the stack) and `body` are the request, for a replay after a lock.
+        `path` (below the stack) and `body` are the request, for a replay after a lock. Features examine `asked`; None:
+        a repair.
         """
         request = self._admission.precheck(context, Operation.HEAL, stack, "POST", path, body)
-        claims = self.examine(context, stack, selection)
+        claims = self._admission.examine(asked or self.asked(context, stack, selection))
         with self._admission.admitted(request) as stack:
             _require_root(stack)
             return self.enqueue(context, stack, selection, Cause.REQUEST, claims=claims)

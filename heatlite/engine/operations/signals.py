@@ -37,6 +37,7 @@ from heatlite.core.status import MAX_REASON, Status, Verb
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.admission.claims import NO_CLAIMS, Asked, Change, Claims, tries_again
 from heatlite.engine.operations.asked import GroupChange
+from heatlite.engine.operations.groups import by_policies
 from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.preview.preview import check_protected
 from heatlite.engine.state.conflict_rules import Operation
@@ -47,6 +48,7 @@ from heatlite.engine.state.values import current_rows
 from heatlite.engine.steps.children import Children
 from heatlite.engine.types.outputs import StackReader
 from heatlite.engine.types.type_calls import type_code
+from heatlite.plugin.groups import SizedGroup
 from heatlite.plugin.handlers import NoActionNeeded, Resize
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.resource import ResourceType
@@ -372,13 +374,16 @@ class Signals:
         resources = self._reader.resources_of(stack)
         resource = resources.make(group, update_policy=_update_policy(nested))
         assert isinstance(resource, StackResource)
-        child = resource.resized(resize.wanted)
+        child, data = resource.resized(resize.wanted), None
+        if isinstance(resource, SizedGroup):
+            with type_code():
+                child, data = by_policies(self._store, resource, nested, child)
         kind, number = resize.wanted.get("kind"), resize.wanted.get("adjustment")
         inputs = ActionInputs(signal={"policy": row.name, "kind": kind, "number": number})
         action = self._admission.new_action(context, nested, Verb.UPDATE, inputs)
         most = self._settings.max_resources_per_stack
         children = Children(self._store, self._clock, self._definitions, resources, action, most, TreeBudget(resources))
-        order = children.resize(group, resource, self._definitions.of(stack), child)
+        order = children.resize(group, resource, self._definitions.of(stack), child, data)
         assert order.definition is not None
         changed = GroupChange(children, order, replace(group, data=dict(resource.data)), resources)
         check_protected(order.definition, changed.within)

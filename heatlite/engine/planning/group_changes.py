@@ -3,13 +3,15 @@
 Pure: facts and a request in, a change out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.core.errors import InvalidValue
 from heatlite.core.group_sizes import adjusted, within
+from heatlite.engine.planning.group_policies import StoredPolicy, decide
 from heatlite.engine.state.group_requests import (
     Adjustment,
     Criteria,
@@ -22,23 +24,13 @@ from heatlite.engine.state.group_requests import (
     ScaleOut,
     SizeRequest,
 )
+from heatlite.plugin.groups import Decisions, MemberFacts
 
 KINDS = {
     Adjustment.EXACT_CAPACITY: "exact_capacity",
     Adjustment.CHANGE_IN_CAPACITY: "change_in_capacity",
     Adjustment.CHANGE_IN_PERCENTAGE: "percent_change_in_capacity",
 }
-
-
-class MemberFacts(Struct, frozen=True):
-    """Facts of one member of a group."""
-
-    name: str
-    physical_id: str | None
-    created_at: float
-    failed: bool = False
-    outdated: bool = False
-    """Its definition is an older one than new members get."""
 
 
 class GroupFacts(Struct, frozen=True):
@@ -51,6 +43,7 @@ class GroupFacts(Struct, frozen=True):
     high: int
     asked: int | None
     """The size that the template asks for; None: it leaves the size open."""
+    policies: Mapping[str, StoredPolicy] = {}
 
 
 class MembersChange(Struct, frozen=True):
@@ -58,25 +51,36 @@ class MembersChange(Struct, frozen=True):
 
     leaving: tuple[str, ...] = ()
     joining: int = 0
+    decided: Decisions = Decisions("")
+    """The decisions of the group's policies."""
 
 
 def change_members(request: SizeRequest | Leave, group: GroupFacts, random: Random) -> MembersChange:
     """Return the change that a request asks for.
 
-    Raises InvalidValue for limits and for members that are not there.
+    The request decides the count; the policies of the group decide the rest. Raises InvalidValue for limits and for
+    members that are not there, and what policies raise.
     """
+    criteria, grace = None, None
+    if isinstance(request, ScaleIn):
+        criteria = None if request.criteria is None else request.criteria.value
+    if isinstance(request, ScaleIn | DeleteMembers):
+        grace = request.grace_period
+    asked = Decisions(request.operation.value, group.members, criteria=criteria, grace_period=grace)
     if isinstance(request, DeleteMembers | Leave):
         leaving = named(request.members, group)
         if request.reduce:
             within_limits(len(group.members) - len(leaving), group, strict=True)
-        return MembersChange(leaving, 0 if request.reduce else len(leaving))
-    difference = _size(request, group) - len(group.members)
-    if difference >= 0:
-        return MembersChange(joining=difference)
-    order = group.members
-    if isinstance(request, ScaleIn):
-        order = ordered(order, request.criteria, random)
-    return MembersChange(tuple(member.name for member in order[:-difference]))
+        creation = 0 if request.reduce else len(leaving)
+        asked = replace(asked, candidates=leaving, deletion=len(leaving), creation=creation)
+    else:
+        difference = _size(request, group) - len(group.members)
+        asked = replace(asked, creation=max(0, difference), deletion=max(0, -difference))
+    fallback = Criteria.OLDEST_FIRST if isinstance(request, ScaleIn) else None
+    decided = decide(asked, group.policies, random, fallback)
+    if isinstance(request, ScaleIn | DeleteMembers):
+        decided = replace(decided, grace_period=decided.grace_period or 0)
+    return MembersChange(decided.candidates, decided.creation, decided)
 
 
 def named(references: Sequence[str], group: GroupFacts) -> tuple[str, ...]:
@@ -95,29 +99,6 @@ def named(references: Sequence[str], group: GroupFacts) -> tuple[str, ...]:
     if doubled:
         raise InvalidValue(f"Member {', '.join(doubled)} of group {group.name} is named twice.")
     return tuple(known)
-
-
-def ordered(members: Sequence[MemberFacts], criteria: Criteria, random: Random) -> list[MemberFacts]:
-    """Return the members in the order in which they leave."""
-    drawn = sorted(members, key=lambda one: one.name)
-    random.shuffle(drawn)
-    place = {member.name: index for index, member in enumerate(drawn)}
-
-    def by_name(member: MemberFacts) -> tuple[int, str]:
-        return len(member.name), member.name
-
-    def order(member: MemberFacts) -> tuple[bool, float, float, int, str]:
-        match criteria:
-            case Criteria.RANDOM:
-                return not member.failed, place[member.name], 0.0, *by_name(member)
-            case Criteria.YOUNGEST_FIRST:
-                return not member.failed, 0.0, -member.created_at, *by_name(member)
-            case Criteria.OLDEST_PROFILE_FIRST:
-                return not member.failed, float(not member.outdated), member.created_at, *by_name(member)
-            case _:
-                return not member.failed, 0.0, member.created_at, *by_name(member)
-
-    return sorted(members, key=order)
 
 
 def _size(request: Resize | NewLimits | FollowTemplate | ScaleOut | ScaleIn, group: GroupFacts) -> int:

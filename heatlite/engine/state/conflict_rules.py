@@ -60,15 +60,18 @@ class Operation(StrEnum):
     DELETE_MEMBERS = "delete_members"
     JOIN = "join"
     LEAVE = "leave"
+    ATTACH_POLICY = "attach_policy"
+    UPDATE_POLICY = "update_policy"
+    DETACH_POLICY = "detach_policy"
     PROTECT = "protect"
     UNPROTECT = "unprotect"
 
 
 GROUP_OPERATIONS = frozenset({
     Operation.RESIZE, Operation.SCALE_OUT, Operation.SCALE_IN, Operation.DELETE_MEMBERS, Operation.JOIN,
-    Operation.LEAVE,
+    Operation.LEAVE, Operation.ATTACH_POLICY, Operation.UPDATE_POLICY, Operation.DETACH_POLICY,
 })  # fmt: skip
-"""Operations that change the members of a group: updates of its nested stack."""
+"""Operations that change the members of a group, or its policies: updates of its nested stack."""
 REDEFINES = frozenset({Operation.IMPORT, Operation.DETACH, Operation.MOVE, Operation.ACCEPT})
 """Operations that change a definition and rows, and no object. They end with the request."""
 UPDATES = GROUP_OPERATIONS | REDEFINES | {Operation.UPDATE, Operation.HEAL, Operation.REVERT}

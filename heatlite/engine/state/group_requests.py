@@ -108,14 +108,14 @@ class ScaleIn(Struct, frozen=True, forbid_unknown_fields=True):
     operation: ClassVar[Operation] = Operation.SCALE_IN
     count: Count = 1
     """Number of members."""
-    criteria: Criteria = Criteria.OLDEST_FIRST
-    """The order in which members leave.
+    criteria: Criteria | None = None
+    """The order in which members leave; default: that of the group's policy, else ``OLDEST_FIRST``.
 
     ``OLDEST_FIRST``, ``YOUNGEST_FIRST``, ``RANDOM``, or ``OLDEST_PROFILE_FIRST``, an older definition first. Failed
     members leave before all.
     """
-    grace_period: Grace = 0
-    """Seconds before the deletion begins."""
+    grace_period: Grace | None = None
+    """Seconds before the deletion begins; default: those of the group's policy, else 0."""
     strict: bool = True
     """``false``: stop at the limit instead of 400."""
     ignore_cooldown: bool = False
@@ -132,8 +132,8 @@ class DeleteMembers(Struct, frozen=True, forbid_unknown_fields=True):
     """Names or physical ids of members, each once."""
     reduce: bool = True
     """``false``: new members, with new names, take their places."""
-    grace_period: Grace = 0
-    """Seconds before the deletion begins."""
+    grace_period: Grace | None = None
+    """Seconds before the deletion begins; default: those of the group's policy, else 0."""
 
 
 class Leave(Struct, frozen=True, forbid_unknown_fields=True):
@@ -192,10 +192,53 @@ class Join(Struct, frozen=True, forbid_unknown_fields=True):
     """Digest of the approved plan (required). If the plan is another one now, the answer is 409 ``PlanChanged``."""
 
 
+PolicyName: TypeAlias = Annotated[str, Meta(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}$(?!\n)")]
+Priority: TypeAlias = Annotated[int, Meta(ge=0, le=1000)]
+
+
+class AttachPolicy(Struct, frozen=True, forbid_unknown_fields=True):
+    """A policy that a group gets."""
+
+    operation: ClassVar[Operation] = Operation.ATTACH_POLICY
+    name: PolicyName
+    """Name, unique in the group."""
+    type: str
+    """``zone_placement``, ``deletion``, or a type of another package."""
+    options: AnyMap = {}
+    """Options of the type."""
+    priority: Priority | None = None
+    """Place in the chain of the group's policies: lower ones decide first. Default: that of the type."""
+    enabled: bool = True
+    """``false``: it decides nothing."""
+
+
+class UpdatePolicy(Struct, frozen=True, forbid_unknown_fields=True):
+    """Changes of a group's policy. What is left out stays."""
+
+    operation: ClassVar[Operation] = Operation.UPDATE_POLICY
+    name: PolicyName
+    """Name of the policy."""
+    options: AnyMap | None = None
+    """All options of the type anew."""
+    priority: Priority | None = None
+    """Place in the chain."""
+    enabled: bool | None = None
+    """``false``: it decides nothing."""
+
+
+class DetachPolicy(Struct, frozen=True, forbid_unknown_fields=True):
+    """The policy that a group loses."""
+
+    operation: ClassVar[Operation] = Operation.DETACH_POLICY
+    name: PolicyName
+    """Name of the policy."""
+
+
+PolicyRequest: TypeAlias = AttachPolicy | UpdatePolicy | DetachPolicy
 SizeRequest: TypeAlias = Resize | NewLimits | FollowTemplate | ScaleOut | ScaleIn | DeleteMembers
 
 
-def body_of(request: SizeRequest | Join | Leave) -> JsonMap:
+def body_of(request: SizeRequest | Join | Leave | PolicyRequest) -> JsonMap:
     """Return the request's body, with its defaults and without its time."""
     given = {key: value for key, value in to_builtins(request).items() if value is not None and key != "not_before"}
     return {request.operation.value: whole_numbers(given)}

@@ -1,6 +1,6 @@
 """Write the rows of one stack's resources, and the events of their states."""
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from functools import partial
 
 from msgspec.structs import replace
@@ -14,6 +14,7 @@ from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import Step
 from heatlite.engine.state.unit_of_work import UnitOfWork, resource_event, row_with_state
 from heatlite.engine.types.resource_factory import RESTORED, TRIED, ResourceFactory
+from heatlite.plugin.groups import PLACEMENT
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ResourceRecord
@@ -43,6 +44,8 @@ class RowWriter:
         self.unit_of_work = unit_of_work
         self.resources = resources
         self.now = now
+        self.zones: Mapping[str, str] = {}
+        """Zones of new members of a group, by name, where a policy has decided them."""
         self._definition: Definition | None = None
         resources.chosen = self.chosen
 
@@ -143,9 +146,20 @@ class RowWriter:
             requires=tuple(sorted(definition.requires)),
             deletion_policy=definition.deletion_policy,
             description=definition.description,
+            data=self._place(definition.name),
         )
         self.unit_of_work.insert(row)
         return row
+
+    def _place(self, name: str) -> JsonMap:
+        """Return the place of a new row.
+
+        It is that of its former object, else the one that a policy has decided.
+        """
+        former = [row for row in self.unit_of_work.rows.values() if row.name == name and PLACEMENT in row.data]
+        if former:
+            return placed(former[-1])
+        return {PLACEMENT: {"zone": self.zones[name]}} if name in self.zones else {}
 
     def successor(self, row: ResourceRecord, keeps_name: bool) -> ResourceRecord:
         """Insert a row for the replacement of a deleted object.
@@ -245,3 +259,8 @@ class RowWriter:
     def record_state(self, row: ResourceRecord, verb: Verb, status: Status, reason: str) -> None:
         """Write the event of a state that the row only passes through."""
         self.record_event(replace(row, verb=verb, status=status, status_reason=reason))
+
+
+def placed(row: ResourceRecord) -> JsonMap:
+    """Return the data of a row that a new attempt at its object keeps."""
+    return {PLACEMENT: row.data[PLACEMENT]} if PLACEMENT in row.data else {}

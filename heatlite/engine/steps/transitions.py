@@ -23,7 +23,7 @@ from heatlite.engine.steps.absence import provisional
 from heatlite.engine.steps.breakpoints import Breakpoints
 from heatlite.engine.steps.converge_steps import ONLY_REVERTS, ConvergeSteps
 from heatlite.engine.steps.operation_steps import OperationSteps
-from heatlite.engine.steps.row_writer import STATE_CHANGED, RowWriter, without_attempts
+from heatlite.engine.steps.row_writer import STATE_CHANGED, RowWriter, placed, without_attempts
 from heatlite.engine.types.observation import is_compared
 from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.plugin.naming import UUID
@@ -77,6 +77,8 @@ class Transitions:
         if data.checked is not None:
             self.operations.tally = data.checked.copy()
         self.left += data.left
+        if data.placement is not None:
+            self.rows.zones = {one.name: one.zone for one in data.placement.placements}
         self.converging.reverted.update(dict.fromkeys(data.reverted))
         self.converging.unclean.update(data.unclean)
 
@@ -384,7 +386,7 @@ class Transitions:
         earlier = row.status_reason.removesuffix(CLEARING)
         if failure is None:
             self.rows.record_state(row, Verb.DELETE, Status.COMPLETE, STATE_CHANGED)
-            return self._delay(call, replace(row, physical_id=None, data={}, status_reason=earlier))
+            return self._delay(call, replace(row, physical_id=None, data=placed(row), status_reason=earlier))
         if not failure.is_transient or retry.attempts >= self._retry_limit:
             if retry.cleanup_before_retry:
                 call.fail(f"{earlier}; and what it has left cannot be removed: {failure.text}")
@@ -395,7 +397,7 @@ class Transitions:
         self.rows.record_state(row, Verb.CREATE, Status.FAILED, failure.text)
         row = replace(row, status_reason=failure.text)
         if not call.resource.has("delete"):
-            return self._delay(call, replace(row, physical_id=None, data={}))
+            return self._delay(call, replace(row, physical_id=None, data=placed(row)))
         self.rows.record_state(row, Verb.DELETE, Status.IN_PROGRESS, STATE_CHANGED)
         return self._next(call, replace(row, status_reason=failure.text + CLEARING), cleanup=True)
 

@@ -5,8 +5,9 @@ from contextlib import suppress
 from typing import Final, cast
 
 from heatlite.clients.cloud import CloudError, CloudNotFound
-from heatlite.core.json import Json, JsonMap, as_maps
+from heatlite.core.json import Json, JsonMap, as_map, as_maps
 from heatlite.plugin import Change, CloudResource, ReplaceResource, Resource, Schema, ServiceConflict
+from heatlite.plugin.groups import PLACEMENT
 from heatlite.plugin.needs import Find, Need
 from heatlite.plugin.signing import KEY
 from heatlite.resources.heat.software.configs import text_of
@@ -74,6 +75,8 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
         props = self.props
         args = {**self.sent(), "flavorRef": props.flavor, "imageRef": props.image or "", "tags": props.tags or []}
         args["metadata"] = texts(props.metadata)
+        if props.availability_zone is None and PLACEMENT in self.data:
+            args["availability_zone"] = as_map(self.data[PLACEMENT])["zone"]
         args["networks"] = self._ports.wanted(self._specs(self.facts.properties))
         if not self._ports.nics and props.security_groups:
             args["security_groups"] = [{"name": name} for name in props.security_groups]

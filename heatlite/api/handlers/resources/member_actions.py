@@ -16,9 +16,12 @@ from heatlite.core.validation import convert, options
 from heatlite.engine.operations.groups import Groups
 from heatlite.engine.operations.membership.joining import Joins
 from heatlite.engine.operations.membership.leaving import Leaving
+from heatlite.engine.operations.membership.policies import GroupPolicies
 from heatlite.engine.operations.scheduled_requests import ScheduledRequests
 from heatlite.engine.state.group_requests import (
+    AttachPolicy,
     DeleteMembers,
+    DetachPolicy,
     FollowTemplate,
     Join,
     Leave,
@@ -26,6 +29,7 @@ from heatlite.engine.state.group_requests import (
     Resize,
     ScaleIn,
     ScaleOut,
+    UpdatePolicy,
 )
 from heatlite.engine.state.requests import ShownPlan
 from heatlite.engine.types.outputs import StackReader
@@ -43,6 +47,7 @@ class MemberActions:
         joins: Joins,
         leaving: Leaving,
         scheduled: ScheduledRequests,
+        policies: GroupPolicies,
     ) -> None:
         self._finder = finder
         self._reader = reader
@@ -50,6 +55,7 @@ class MemberActions:
         self.leaving = leaving
         self.groups = groups
         self.scheduled = scheduled
+        self.policies = policies
 
     def on_post(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
         """Start the named action on a resource."""
@@ -121,6 +127,15 @@ ACTIONS: dict[str, Start] = {
     "join": lambda to, caller, stack, name, value: to.joins.join(caller, stack, name, convert(value, Join, "join")),
     "leave": lambda to, caller, stack, name, value: to.leaving.leave(
         caller, stack, name, convert(value, Leave, "leave")
+    ),
+    "attach_policy": lambda to, caller, stack, name, value: to.policies.change(
+        caller, stack, name, convert(value, AttachPolicy, "attach_policy")
+    ),
+    "update_policy": lambda to, caller, stack, name, value: to.policies.change(
+        caller, stack, name, convert(value, UpdatePolicy, "update_policy")
+    ),
+    "detach_policy": lambda to, caller, stack, name, value: to.policies.change(
+        caller, stack, name, convert(value, DetachPolicy, "detach_policy")
     ),
     "replace_members": _replace_members,
     "recover": _recover,

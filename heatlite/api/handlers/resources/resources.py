@@ -20,6 +20,7 @@ from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.unit_of_work import MOVED_TO, moved_text
 from heatlite.engine.state.ways import ways_to
 from heatlite.engine.types.outputs import StackReader
+from heatlite.plugin.groups import POLICIES
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.store.stacks.events import EventQuery
 from heatlite.store.store import Store
@@ -108,9 +109,11 @@ class Resource:
         notes, facts = self._store.health_of([row.id]), self._store.resource_facts([row.id])
         shown = views.resource(req.base, stack, row, required_by, self._reader.nests(stack, row), notes, old)
         shown.update(facts.get(row.id, {}))
-        size = self._reader.set_size(stack, row)
+        size, policies = self._reader.set_size(stack, row), row.data.get(POLICIES)
         shown.update(views.details(row, attributes))
-        resp.media = {"resource": shown if size is None else {**shown, "size": size}}
+        shown.update({} if size is None else {"size": size})
+        shown.update({"policies": policies} if policies else {})
+        resp.media = {"resource": shown}
 
     def _moved(self, stack: StackRecord, old: str) -> ResourceNotFound | None:
         """Return the error for a name that a resource had before a move, if events tell.

@@ -7,7 +7,6 @@ from random import Random
 from msgspec import convert
 from msgspec.structs import replace
 
-from heatlite.core.actions.payloads import ActionData, MemberChange
 from heatlite.core.context import Context
 from heatlite.core.errors import (
     ActionConflict,
@@ -21,7 +20,7 @@ from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.admission.caller_context import restore_context
 from heatlite.engine.admission.claims import Asked, Change, tries_again
-from heatlite.engine.operations.groups import Groups
+from heatlite.engine.operations.groups import Groups, decisions
 from heatlite.engine.operations.membership.writing import Draft, MembershipWriter, Place, further
 from heatlite.engine.planning.group_changes import change_members
 from heatlite.engine.preview.preview_views import detailed_plan, plan_entry
@@ -118,8 +117,7 @@ class Leaving:
             row.name for row in rows
             if row.status is Status.COMPLETE and environment.lifecycle_timeout(row.name) is not None
         ]  # fmt: skip
-        objects = {row.name: row.physical_id for row in rows}
-        data = ActionData(deletion=MemberChange.of(change.leaving, objects=objects))
+        data = replace(decisions(change, joining, facts), creation=None)
         order = self._writer.order(context, place, child, asked, data)
         draft = Draft(place, order, detailed_plan((), {}), gone=rows, to_make=joining, waits=tuple(waits))
         events = [self._writer.event(row, Operation.LEAVE, LEFT_ALIVE.format(name)) for row in rows]

@@ -236,7 +236,8 @@ class MembershipWriter:
         inputs = convert(body_of(resize), ActionInputs)
         action = self._admission.new_action(context, place.nested, Verb.UPDATE, inputs)
         creation = MemberChange.of(draft.to_make) if draft.to_make else None
-        return replace(action, cause=Cause.DERIVED, data=ActionData(creation=creation))
+        data = ActionData(creation=creation, placement=draft.order.action.data.placement)
+        return replace(action, cause=Cause.DERIVED, data=data)
 
 
 def _growth(draft: Draft) -> int:

@@ -132,6 +132,13 @@ def freed(heat: Heat, path: str) -> dict[str, Any]:
     return {"resources": sent.to(heat, path).json["detached"]}
 
 
+LEAVERS = {"name": "leavers", "type": "deletion"}
+
+
+def attached(heat: Heat, path: str) -> None:
+    heat.call("POST", path + MEMBERS, {"attach_policy": LEAVERS}, 202)
+
+
 def locked(heat: Heat, path: str) -> None:
     heat.call("POST", f"{path}/actions", {"lock": {"level": "stacks"}}, 200)
     heat.settle(path)
@@ -179,6 +186,9 @@ NEVER: dict[str, Case] = {
     "recover": Case(after(mark("a"), acts("recover", {"operation": "RECREATE"}, "/resources/a/actions"))),
     "replace_members": Case(after(mark("g/1"), acts("replace_members", {"members": ["1"]}, MEMBERS))),
     "revert_drift": Case(after(check, acts("revert_drift", {})), template=template(a=DRIFTING)),
+    "attach_policy": Case(acts("attach_policy", LEAVERS, MEMBERS)),
+    "update_policy": Case(after(attached, acts("update_policy", {"name": "leavers", "enabled": False}, MEMBERS))),
+    "detach_policy": Case(after(attached, acts("detach_policy", {"name": "leavers"}, MEMBERS))),
     "abandon": Case(lambda heat, path: Sent("DELETE", "/abandon")),
     "rotate_keys": Case(acts("rotate_keys")),
     "suspend": Case(acts("suspend")),

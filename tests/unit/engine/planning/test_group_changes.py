@@ -5,14 +5,8 @@ from random import Random
 import pytest
 
 from heatlite.core.errors import InvalidValue
-from heatlite.engine.planning.group_changes import (
-    GroupFacts,
-    MemberFacts,
-    MembersChange,
-    change_members,
-    named,
-    ordered,
-)
+from heatlite.engine.planning.group_changes import GroupFacts, change_members, named
+from heatlite.engine.planning.group_policies import ordered
 from heatlite.engine.state.group_requests import (
     Adjustment,
     Criteria,
@@ -23,6 +17,7 @@ from heatlite.engine.state.group_requests import (
     ScaleOut,
     SizeRequest,
 )
+from heatlite.plugin.groups import MemberFacts
 from tests.tables import table
 
 OLD, FAILED, OUTDATED, YOUNG = (
@@ -103,9 +98,18 @@ def test_refusals(request_: SizeRequest, text: str) -> None:
         change_members(request_, GROUP, Random(1))
 
 
-def test_who_leaves() -> None:
-    assert change_members(ScaleIn(2), GROUP, Random(1)) == MembersChange(("failed", "old"))
-    assert change_members(Resize(EXACT, 3), GROUP, Random(1)) == MembersChange(("failed",))
-    change = change_members(DeleteMembers(("id-young", "old"), reduce=False), GROUP, Random(1))
-    assert change == MembersChange(("young", "old"), 2)
+@table(
+    ("request_", "leaving", "joining"),
+    [
+        (ScaleIn(2), ("failed", "old"), 0),
+        (Resize(EXACT, 3), ("failed",), 0),
+        (DeleteMembers(("id-young", "old"), reduce=False), ("young", "old"), 2),
+    ],
+)
+def test_who_leaves(request_: SizeRequest, leaving: tuple[str, ...], joining: int) -> None:
+    change = change_members(request_, GROUP, Random(1))
+    assert (change.leaving, change.joining) == (leaving, joining)
+
+
+def test_members_are_named_by_name_or_physical_id() -> None:
     assert named(("id-old", "failed"), GROUP) == ("old", "failed")
