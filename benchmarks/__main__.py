@@ -23,6 +23,7 @@ from benchmarks.actions_list import actions_list
 from benchmarks.bare_celery import bare_celery
 from benchmarks.cases import CASES, Bench
 from benchmarks.clouds import clouds
+from benchmarks.control import control
 from benchmarks.dashboard import dashboard
 from benchmarks.healing import healing
 from benchmarks.language import language
@@ -48,7 +49,8 @@ CASES |= {"large_stack": large_stack, "many_stacks": many_stacks}
 CASES["clouds"] = clouds
 CASES |= {"healing": healing, "reports": reports}
 CASES["dashboard"] = dashboard
-CASES |= {"nodes": nodes, "quota": quota, "rules": rules, "schedules": schedules, "why": why}
+CASES |= {"nodes": nodes, "quota": quota, "rules": rules, "schedules": schedules}
+CASES |= {"why": why, "control": control}
 CASES |= {"round_trips": round_trips, "bare_celery": bare_celery}
 
 

@@ -116,6 +116,14 @@ TARGETS = (
     Target(
         "why, 100 of 10 000 resources failed", lambda bench: bench.median("why_failed"), 20, digits=1, unit="ms"
     ),
+    *(
+        Target(
+            f"update of {size} without a policy, features that control changes on / off",
+            _ratio(f"update_on.{size}", f"update_off.{size}"),
+            1.02,
+        )
+        for size in (1, 100, 1000)
+    ),
     Target("tree of 100 × 10 / 1000 flat resources", _ratio("tree.1000", "flat_beside_tree.1000"), 3.0),
     Target("port and server at latency 0 / Value", _ratio("servers_at_once.100", "values_beside_servers.100"), 5.0),
     Target("one resource of 10 000", lambda bench: bench.median("one_resource.10000") * 1000, 3, digits=1, unit="ms"),

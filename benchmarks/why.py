@@ -18,7 +18,7 @@ LOOKS = 50
 
 
 def why(bench: Bench) -> None:
-    """Measure how long the reasons of a stack take, in milliseconds."""
+    """Measure the reasons of a stack, in milliseconds of a processor."""
     server = wiring.api(Settings(database=f"sqlite:///{bench.new_folder()}/heat.db"))
     store, now = server.store, time.time()
     stack = StackRecord("s", "s", "p", "mia", "t", {}, Verb.CREATE, Status.COMPLETE, "", now)
@@ -46,6 +46,6 @@ def why(bench: Bench) -> None:
 
 def _measure(bench: Bench, name: str, look: Callable[[], object]) -> None:
     for _ in range(LOOKS):
-        began = time.perf_counter()
+        began = time.thread_time()
         look()
-        bench.add(name, (time.perf_counter() - began) * 1000)
+        bench.add(name, (time.thread_time() - began) * 1000)

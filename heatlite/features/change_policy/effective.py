@@ -47,7 +47,10 @@ def effective(store: Store, settings: Settings, project: str, root_id: str = "")
     Without an id, that for a new stack of the project. One query. It takes part in an open transaction.
     """
     stored = store.of(ChangePolicyStore).of(project, root_id)
-    documents: dict[Origin, PolicyKeys] = {Origin.OPERATOR: operators(settings)}
+    values = tuple(settings.of(ChangePolicySettings).change_policy.items())
+    if not stored:
+        return _of_operator(values)
+    documents: dict[Origin, PolicyKeys] = {Origin.OPERATOR: _table(values)}
     for record in stored:
         if record.document is not None:
             origin = Origin.STACK if record.stack_id else Origin.PROJECT
@@ -58,6 +61,12 @@ def effective(store: Store, settings: Settings, project: str, root_id: str = "")
 def operators(settings: Settings) -> PolicyKeys:
     """Return the policy in the settings, which have been checked."""
     return _table(tuple(settings.of(ChangePolicySettings).change_policy.items()))
+
+
+@lru_cache(maxsize=16)
+def _of_operator(values: tuple[tuple[str, str], ...]) -> Effective:
+    """Return what counts where no project and no stack has a policy."""
+    return strictest({Origin.OPERATOR: _table(values)})
 
 
 @lru_cache(maxsize=16)

@@ -39,35 +39,32 @@ class ReaderExaminer(Examiner):
         return False
 
     def examine(self, asked: Asked) -> "ReaderClaim | None":
-        """Return the claim of a request, if its policy refuses to remove what is read.
+        """Return the claim of a request that may remove what is read."""
+        return ReaderClaim(self, asked) if _may_remove(asked) and not asked.insists else None
 
-        Raises OutputInUse.
-        """
-        if not _may_remove(asked) or asked.insists or not self._refuses(asked.stack):
-            return None
-        self.require_unread(asked)
-        return ReaderClaim(self, asked)
-
-    def _refuses(self, stack: StackRecord) -> bool:
+    def refuses(self, stack: StackRecord) -> bool:
+        """Return whether the policy of a stack refuses to remove what is read."""
         if not is_active(self._settings, "change_policy"):
             return False
         from heatlite.features.change_policy.effective import Reads, effective
 
         return effective(self.store, self._settings, stack.project, stack.id).policy.reads is Reads.REFUSE
 
-    def require_unread(self, asked: Asked) -> None:
+    def require_unread(self, asked: Asked, preview: Callable[[], StackPreview]) -> None:
         """Raise OutputInUse if an operation removes an output that is read."""
-        found = [*self._removed(asked)]
+        found = [*self._removed(asked, preview)]
         if found:
             readers = [_affected(one, reader, Effect.REMOVED) for one, reader in found]
             raise OutputInUse(asked.stack.name, readers, readers[0], found[0][0].read_at)
 
-    def _removed(self, asked: Asked) -> Iterator[tuple[Reading, StackRecord]]:
+    def _removed(
+        self, asked: Asked, preview: Callable[[], StackPreview]
+    ) -> Iterator[tuple[Reading, StackRecord]]:
         found = of_owner(self.store, asked.stack)
         before = self.store.stacks.get(asked.stack.id) if found else None
         if before is None:
             return
-        stay = () if asked.change is Change.DELETE else asked.preview().definition.outputs
+        stay = () if asked.change is Change.DELETE else preview().definition.outputs
         outputs = self._definitions.of(before).outputs
         yield from (pair for pair in found if pair[0].output in outputs and pair[0].output not in stay)
 
@@ -77,7 +74,7 @@ class ReaderExaminer(Examiner):
         before = self.store.stacks.get(asked.stack.id) if found else None
         if before is None:
             return {}
-        removed = {one.id for one, _ in self._removed(asked)}
+        removed = {one.id for one, _ in self._removed(asked, asked.preview)}
         readers = [_affected(one, reader, Effect.REMOVED) for one, reader in found if one.id in removed]
         known = self._definitions.of(before).outputs
         others = {one.output for one, _ in found if one.id not in removed and one.output in known}
@@ -105,10 +102,11 @@ class ReaderClaim(Claim):
         self._asked = asked
 
     def look(self, preview: Callable[[], StackPreview]) -> Sequence[str]:
-        """Raise OutputInUse if another stack has begun to read meanwhile."""
-        store = self._examiner.store
-        store.of(ReadingStore).lock(store, self._asked.stack.project)
-        self._examiner.require_unread(self._asked)
+        """Raise OutputInUse if the policy refuses to remove what is read."""
+        store, stack = self._examiner.store, self._asked.stack
+        if self._examiner.refuses(stack):
+            store.of(ReadingStore).lock(store, stack.project)
+            self._examiner.require_unread(self._asked, preview)
         return ()
 
 

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from heatlite import wiring
+from heatlite.features.change_policy.store.store import ChangePolicyStore
 from tests.api.conftest import Heat, Town, template, value
 from tests.tables import table
 
@@ -100,3 +102,23 @@ def test_who_may(town: Town) -> None:
     assert {row["stack_id"] for row in rows} == {path.rpartition("/")[2]}
     admin.call("DELETE", f"{path}/change_policy", code=204)
     admin.call("DELETE", "/change_policy", code=204)
+
+
+def test_a_transaction_reads_once_that_there_is_no_policy(own_heat: Heat, own_server: wiring.Embedded) -> None:
+    """Several features ask, and an update without a policy must not pay for each."""
+    heat, store = own_heat, own_server.store.of(ChangePolicyStore)
+    path = heat.create(template(a=value()))
+    read, seen = store.database.read, list[bool]()
+
+    def counted(sql: str, *more: Any) -> Any:
+        if "FROM change_policy" in sql:
+            seen.append(store.database.in_transaction)
+        return read(sql, *more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store.database, "read", counted)
+        for number in range(4):
+            seen.clear()
+            heat.call("PUT", path, {"template": template(a=value(number))}, 202)
+            assert sorted(seen) == [False, True]
+            heat.settle(path)
