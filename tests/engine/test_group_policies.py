@@ -1,6 +1,7 @@
 """Policies of groups on a whole engine: attached, changed, obeyed, detached."""
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,7 +24,10 @@ from heatlite.store.records import ActionRecord, StackRecord
 from tests.engine.conftest import Engine, resource, template
 from tests.engine.test_groups import group, nested, policy, scaling, signal, thing
 from tests.killed import killed_at_each_write
-from tests.types.conftest import Cloudy, cloudy  # noqa: F401
+from tests.tables import few
+from tests.types.conftest import Cloudy, cloudy, troubled  # noqa: F401
+
+pytestmark = pytest.mark.database
 
 ZONES: dict[str, Any] = {"zones": [{"name": "nova"}, {"name": "east"}]}
 YOUNGEST = AttachPolicy("leavers", "deletion", {"criteria": "YOUNGEST_FIRST"})
@@ -161,12 +165,17 @@ def zones_of(cloud: Cloudy, stack: StackRecord) -> dict[str, str]:
     found = {row.name: cloud.view().call("compute.get_server", row.physical_id) for row in cloud.rows(below)}
     return {name: str(one["OS-EXT-AZ:availability_zone"]) for name, one in found.items()}
 
+GROUP = {"g": resource("OS::Heat::AutoScalingGroup", min_size=0, max_size=9, desired_capacity=0, resource=SERVER)}
+
+def spread(cloud: Cloudy) -> StackRecord:
+    """Return the stack of an empty group with two zones."""
+    cloud.admin.call("compute.create_aggregate", name="east", availability_zone="east")
+    stack = cloud.made(GROUP)
+    asked(cloud, stack, AttachPolicy("zones", "zone_placement", ZONES))
+    return stack
 
 def test_members_are_made_and_given_up_by_zone(cloudy: Cloudy) -> None:  # noqa: F811
-    cloudy.admin.call("compute.create_aggregate", name="east", availability_zone="east")
-    made = {"g": resource("OS::Heat::AutoScalingGroup", min_size=0, max_size=9, desired_capacity=0, resource=SERVER)}
-    stack = cloudy.made(made)
-    asked(cloudy, stack, AttachPolicy("zones", "zone_placement", ZONES))
+    stack = spread(cloudy)
     action = changed(cloudy, stack, ScaleOut(4))
     assert action.data.creation is not None and action.data.placement is not None
     assert action.data.creation.zones == {"nova": 2, "east": 2}
@@ -176,7 +185,7 @@ def test_members_are_made_and_given_up_by_zone(cloudy: Cloudy) -> None:  # noqa:
     assert action.data.deletion is not None and action.data.deletion.zones == {"nova": 1, "east": 1}
     left = zones_of(cloudy, stack)
     assert Counter(left.values()) == {"nova": 1, "east": 1}
-    cloudy.changed(stack, made)
+    cloudy.changed(stack, GROUP)
     assert zones_of(cloudy, stack) == left
     (first, _) = left
     below = nested(cloudy, stack, "g")
@@ -184,3 +193,25 @@ def test_members_are_made_and_given_up_by_zone(cloudy: Cloudy) -> None:  # noqa:
     cloudy.patch(stack)
     assert zones_of(cloudy, stack) == left, "a replaced member stays in its zone"
     assert {row.data[PLACEMENT]["zone"] for row in cloudy.rows(below)} == {"nova", "east"}  # type: ignore[index,call-overload]
+
+@pytest.mark.parametrize("fault", few([
+    {"verb": "compute.create_server", "number": 1, "raises": "lost"},
+    {"verb": "compute.create_server", "number": 2, "raises": "unavailable"},
+    {"verb": "compute.create_server", "number": 1, "goes": "ERROR", "message": "no room"},
+]))  # fmt: skip
+def test_a_member_is_made_again_in_its_zone(troubled: Callable[..., Cloudy], fault: dict[str, Any]) -> None:  # noqa: F811
+    cloud = troubled(faults=[fault])
+    stack = spread(cloud)
+    action = changed(cloud, stack, ScaleOut(4))
+    assert action.data.placement is not None
+    assert zones_of(cloud, stack) == {one.name: one.zone for one in action.data.placement.placements}
+
+def test_an_engine_that_takes_over_obeys(cloudy: Cloudy) -> None:  # noqa: F811
+    stack = spread(cloudy)
+    with cloudy.clock.held():
+        action = cloudy.components.groups.change(cloudy.who, cloudy.get(stack), "g", ScaleOut(4))
+        cloudy.close()
+        cloudy.open()
+    cloudy.settle(nested(cloudy, stack, "g"))
+    assert action.data.placement is not None
+    assert zones_of(cloudy, stack) == {one.name: one.zone for one in action.data.placement.placements}
