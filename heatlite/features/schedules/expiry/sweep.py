@@ -26,7 +26,7 @@ from heatlite.core.runtime.logs import logged
 from heatlite.core.runtime.timer import for_each
 from heatlite.core.status import MAX_REASON, Cause, Status, Verb
 from heatlite.engine.operations.stacks import Stacks
-from heatlite.engine.state.conflict_rules import Operation, refusal
+from heatlite.engine.state.conflict_rules import Operation, locked_error, refusal
 from heatlite.engine.state.protected import against_deletion
 from heatlite.engine.state.recorded_clouds import StackClouds
 from heatlite.engine.state.unit_of_work import stack_event
@@ -133,6 +133,9 @@ class ExpirySweep:
         Changes nothing, and records no refusal.
         """
         operation, below = OPERATIONS[record.task], self._store.stacks.descendants(stack)
+        locked = next((one for one in (stack, *below) if one.lock is not None), None)
+        if locked is not None:  # also by a lock that has failed, in which a user may delete the stack
+            return locked_error(operation, locked)
         live = self._store.actions.holding(self._store.actions.live_of_root(stack.id))
         error = refusal(operation, stack, (), below, live)
         if error is not None:

@@ -5,13 +5,14 @@ from msgspec.structs import replace
 
 from heatlite.core.context import Context
 from heatlite.core.errors import EntityNotFound, Forbidden, HTTPBadRequest, NoCredential, StackNotFound
-from heatlite.core.status import ActionStatus, Cause, Verb, state
+from heatlite.core.status import ActionStatus, Cause, LockLevel, Status, Verb, state
 from heatlite.features.schedules.expiry.operations import WantedExpiry
 from heatlite.features.schedules.expiry.parts import Expiries
 from heatlite.features.schedules.expiry.state import LOOK_AGAIN, ExpiryRecord, State, Then
 from heatlite.features.schedules.store.expiries import ExpiryStore
-from heatlite.store.records import StackRecord
+from heatlite.store.records import LockRecord, StackRecord
 from tests.engine.conftest import MEMBER, START, Engine, resource, template, thing
+from tests.features.schedules.engine.test_sweep import LOCKED
 from tests.killed import killed_at_each_write
 from tests.tables import few
 
@@ -151,6 +152,25 @@ class TestHeld:
         assert engine.store.actions.live([stack.id]) == []
         after(engine, 1)
         engine.wait_for(lambda: of(engine, stack) == (State.DONE, None) or engine.get(stack).deleted_at is not None)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("then", few([Then.DELETE, Then.SUSPEND]))
+    def test_by_each_state_of_a_lock(self, engine: Engine, then: Then) -> None:
+        """Also by one that has failed, and by that of a nested stack."""
+        stack = engine.create(template(g=resource("OS::Heat::ResourceGroup", count=1, resource_def=thing())))
+        (below,) = engine.store.stacks.descendants(stack)
+        expire(engine, stack, 60, then)
+        sweep(engine)
+        lock = LockRecord(LockLevel.STACKS, "mia", False, engine.clock.now())
+        for verb, status in LOCKED:
+            for one in (stack, below):
+                engine.put_stack(one, verb, status, lock)
+                after(engine, 60)
+                assert of(engine, stack) == (State.HELD, "StackLocked"), (verb, status)
+                engine.put_stack(one, Verb.CREATE, Status.COMPLETE)
+        assert told(engine, stack) == ["EXPIRY_WARNING", "EXPIRY_HELD"]
+        after(engine, 60)
+        assert of(engine, stack) == (State.WARNED, None)
 
     @pytest.mark.slow
     def test_by_something_protected_below(self, engine: Engine) -> None:
