@@ -123,7 +123,10 @@ def test_an_update_reads_the_container_anew(heat: Heat, root: Path) -> None:
 
 
 def test_a_patch_goes_on_from_the_files_that_are_there(heat: Heat, root: Path) -> None:
-    """With the old and a new template; container files replace those of the same name."""
+    """With the old and a new template; container files replace those of the same name.
+
+    Files of the old environment go with the new template: nothing names them any more.
+    """
     path = created(heat, BODY)
     other = root / "d"
     other.mkdir()
@@ -137,7 +140,7 @@ def test_a_patch_goes_on_from_the_files_that_are_there(heat: Heat, root: Path) -
     heat.settle(path, "UPDATE_COMPLETE")
     assert values(heat, path) == {"script": "echo d", "label": "other", "amount": 1}
     brought = {"env.yaml": "parameters: {name: other}\n", "scripts/run.sh": "echo d"}
-    assert heat.get(f"{path}/files") == {**CONTENT, **brought}
+    assert heat.get(f"{path}/files") == {"types/pair.yaml": CONTENT["types/pair.yaml"], **brought}
 
 
 def test_templates_for_types_come_from_the_container(heat: Heat, root: Path) -> None:
