@@ -27,6 +27,7 @@ from benchmarks.control import control
 from benchmarks.dashboard import dashboard
 from benchmarks.healing import healing
 from benchmarks.language import language
+from benchmarks.life import drift, imports
 from benchmarks.many import large_stack, many_stacks
 from benchmarks.nodes import nodes
 from benchmarks.quota import quota
@@ -51,6 +52,7 @@ CASES |= {"healing": healing, "reports": reports}
 CASES["dashboard"] = dashboard
 CASES |= {"nodes": nodes, "quota": quota, "rules": rules, "schedules": schedules}
 CASES |= {"why": why, "control": control}
+CASES |= {"drift": drift, "imports": imports}
 CASES |= {"round_trips": round_trips, "bare_celery": bare_celery}
 
 

@@ -88,6 +88,19 @@ TARGETS = (
     Target("create 1000 TestResource / 1000 Value", _ratio("TestResource.create.1000", "Value.create.1000"), 1.6),
     Target("create 1000 SoftwareConfig / 1000 Value", _ratio("SoftwareConfig.create.1000", "Value.create.1000"), 2.5),
     Target(
+        "drift, of the processor time of a check of 1000",
+        lambda bench: (bench.median("drift_check") / bench.median("drift_off_check") - 1) * 100, 5, digits=1, unit="%",
+    ),
+    Target(
+        "100 drifted of 100 000, listed, processor time",
+        lambda bench: bench.median("drift_list"), 20, digits=1, unit="ms",
+    ),
+    Target(
+        "import of 500 servers, with its plan",
+        lambda bench: bench.median("import_plan") + bench.median("import"), 10, unit="s",
+    ),
+    Target("reads of each server in the plan of an import", lambda bench: bench.median("import_reads"), 3),
+    Target(
         "look for due schedules among 10 000", lambda bench: bench.median("schedules_sweep"), 2.0, digits=3, unit="ms"
     ),
     Target(

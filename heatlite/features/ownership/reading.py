@@ -3,6 +3,7 @@
 import copy
 import re
 import threading
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from heatlite.clients.cloud import Cloud, CloudError
@@ -17,6 +18,7 @@ CHANGES: Final = re.compile(
     r"|validate)_|share_queue"
 )
 """Beginnings of verbs that may change something."""
+_SINGLE: Final = re.compile(r"network\.(?:get|find)_(\w+)")
 
 
 class ChangesNothing(CloudError):
@@ -29,6 +31,8 @@ class ReadingCloud:
     def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
         self._answers: dict[str, Json | CloudError] = {}
+        self._seen: dict[str, Json] = {}
+        """Objects of lists, by kind and id."""
         self._lock = threading.Lock()
 
     @property
@@ -48,7 +52,7 @@ class ReadingCloud:
             raise ChangesNothing(verb, "this operation changes nothing in the cloud")
         question = canonical([verb, arguments, attributes])
         with self._lock:
-            known = self._answers.get(question, self)
+            known = self._answers.get(question, self._listed(verb, arguments, attributes))
         if isinstance(known, ReadingCloud):
             try:
                 known = self._cloud.call(verb, *arguments, **attributes)
@@ -56,6 +60,27 @@ class ReadingCloud:
                 known = error
             with self._lock:
                 self._answers[question] = known
+                self._note(verb, known)
         if isinstance(known, CloudError):
             raise known
         return copy.deepcopy(known)
+
+    def _note(self, verb: str, answer: Json | CloudError) -> None:
+        """Keep the objects of a list of the network service.
+
+        They are as whole as single ones.
+        """
+        kind = verb.removesuffix("s")
+        for one in answer if kind.startswith("network.") and kind != verb and isinstance(answer, list) else ():
+            if isinstance(one, dict):
+                self._seen[f"{kind} {one.get('id')}"] = one
+
+    def _listed(self, verb: str, arguments: Sequence[Json], attributes: Mapping[str, Json]) -> "Json | ReadingCloud":
+        """Return an object that a list has told.
+
+        This cloud: none has, or the question is another one.
+        """
+        match = _SINGLE.fullmatch(verb)
+        if match is None or len(arguments) != 1 or attributes:
+            return self
+        return self._seen.get(f"network.{match[1]} {arguments[0]}", self)

@@ -257,7 +257,8 @@ class Ports:
 
     def remember(self, specs: Sequence[JsonMap], server_id: str) -> None:
         """Find the ports of a server that an interrupted attempt created."""
-        ports = cast(list[JsonMap], self._call("network.ports", device_id=server_id))
+        asks = any(spec.get("port") is None for spec in specs)
+        ports = cast(list[JsonMap], self._call("network.ports", device_id=server_id)) if asks else []
         theirs = [str(nic["port"]) for nic in _nics_of(self._server.facts.former())]
         self._data["nics"] = []
         for number, spec in enumerate(specs):

@@ -26,10 +26,8 @@ DRIFT = "DRIFT"
 """Action of the events."""
 
 _ROWS = Rows(DriftRecord, Drift)
-_COUNTED = ", ".join(
-    f"COALESCE(SUM(CASE WHEN state = '{state}' THEN 1 ELSE 0 END), 0)"
-    for state in (DriftState.DRIFTED, DriftState.IN_SYNC, DriftState.UNKNOWN)
-)
+_COUNTED_STATES = (DriftState.DRIFTED, DriftState.IN_SYNC, DriftState.UNKNOWN)
+_COUNTED = ", ".join(f"COALESCE(SUM(CASE WHEN state = '{state}' THEN 1 ELSE 0 END), 0)" for state in _COUNTED_STATES)
 
 
 class DriftCounts(Struct, frozen=True):
@@ -158,22 +156,32 @@ class DriftStore(FeatureStore):
         return found
 
     def counts(self, project: str, roots: Sequence[str] = ()) -> DriftCounts:
-        """Return the numbers of a project, or of some of its trees. One statement."""
-        narrowed, values = (f" AND root_id IN ({marks(roots)})", [*roots]) if roots else ("", [])
+        """Return the numbers of a project, or of some of its trees.
+
+        One statement, which reads indexes.
+        """
+        some, within = marks(roots), [*roots]
         total = (
             "SELECT COUNT(*) FROM stack JOIN resource ON resource.stack_id = stack.id"
             " WHERE stack.project = ? AND stack.deleted_at IS NULL"
+            f"{f' AND COALESCE(stack.root_id, stack.id) IN ({some})' if roots else ''}"
         )
-        if roots:
-            total += f" AND COALESCE(stack.root_id, stack.id) IN ({marks(roots)})"
         sql = (
-            f"SELECT {_COUNTED}, COALESCE(SUM(CASE WHEN ignored > 0 THEN 1 ELSE 0 END), 0), COUNT(*), MAX(checked_at),"
-            f" ({total}) FROM drift WHERE project = ?{narrowed}"
+            "SELECT state, SUM(number), MAX(checked_at) FROM ("  # grouped by the index first
+            "SELECT state, COUNT(*) AS number, MAX(checked_at) AS checked_at FROM drift WHERE root_id IN"
+            f" (SELECT id FROM stack WHERE project = ?{f' AND id IN ({some})' if roots else ''})"
+            " GROUP BY root_id, state) found GROUP BY state"
+            " UNION ALL SELECT 'ignored', COUNT(*), NULL FROM drift WHERE project = ? AND ignored > 0"
+            f"{f' AND root_id IN ({some})' if roots else ''}"
+            f" UNION ALL SELECT 'all', ({total}), NULL"
         )
-        parameters = (project, *values, project, *values)
-        ((drifted, in_sync, unknown, ignored, known, checked_at, every),) = self.database.read(sql, parameters)
-        rest = max(0, int(every) - int(known))
-        return DriftCounts(int(drifted), int(in_sync), int(unknown), rest, int(ignored), checked_at)
+        rows = self.database.read(sql, (project, *within) * 3)
+        found = {str(state): (int(number), at) for state, number, at in rows}
+        drifted, in_sync, unknown = (found.get(one, (0, None))[0] for one in _COUNTED_STATES)
+        known = [found[one] for one in _COUNTED_STATES if one in found]
+        rest = max(0, found["all"][0] - sum(number for number, _ in known))
+        checked_at = max((at for _, at in known if at is not None), default=None)
+        return DriftCounts(drifted, in_sync, unknown, rest, found["ignored"][0], checked_at)
 
     def page(self, project: str, query: DriftQuery) -> list[Listed]:
         """Return resources of live stacks of a project, by id. One statement."""

@@ -24,9 +24,9 @@ class Drift(peewee.Model):
     class Meta:
         table_name = "drift"
         indexes = (
-            # Counts of a project, and its list; both read the index only up to the page.
-            (("project", "state", "resource_id"), False),
-            (("root_id", "state", "checked_at"), False),
+            (("project", "state", "resource_id"), False),  # lists of a project: an index is read up to the page
+            (("root_id", "state", "checked_at"), False),  # numbers: an index is read, and no row
+            (("project", "ignored"), False),
         )
 
 

@@ -16,7 +16,7 @@ class Asked:
         self.calls += 1
         if "gone" in arguments:
             raise CloudNotFound(verb, "gone")
-        return {"list": [attributes]}
+        return [{"id": "p", "name": verb}] if verb.endswith("s") else {"list": [attributes]}
 
 
 def test_each_question_is_asked_once() -> None:
@@ -31,6 +31,19 @@ def test_each_question_is_asked_once() -> None:
         with pytest.raises(CloudNotFound):
             cloud.call("network.get_network", "gone")
     assert asked.calls == 2
+
+
+def test_what_a_list_has_told_is_not_asked() -> None:
+    asked = Asked()
+    cloud = ReadingCloud(asked)  # type: ignore[arg-type]
+    cloud.call("network.ports", device_id="s")
+    cloud.call("compute.servers")
+    for verb in ("network.get_port", "network.find_port"):
+        assert cloud.call(verb, "p") == {"id": "p", "name": "network.ports"}
+    assert asked.calls == 2
+    for verb, key in (("network.get_port", "q"), ("network.find_subnet", "p"), ("compute.get_server", "p")):
+        assert cloud.call(verb, key) == {"list": [{}]}
+    assert asked.calls == 5
 
 
 @table(
