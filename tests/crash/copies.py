@@ -62,7 +62,8 @@ def prepared(place: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[
 
 
 def begun(target: Callable[..., None], *arguments: object) -> Any:
-    process = fresh(target.__module__).Process(target=target, args=arguments)
+    module = (target.func if isinstance(target, partial) else target).__module__
+    process = fresh(module).Process(target=target, args=arguments)
     process.start()
     return process
 

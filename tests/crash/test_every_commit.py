@@ -164,7 +164,11 @@ def recover(place: Path, scenario: Scenario, look: Callable[[Embedded], None] = 
 
     `look` checks more of it.
     """
-    server = start(place)
+    recover_by(start(place), place, scenario, look)
+
+
+def recover_by(server: Embedded, place: Path, scenario: Scenario, look: Callable[[Embedded], None] = nothing) -> None:
+    """Do as `recover` with an engine that has started."""
     try:
         scenario.retry(server)
         settle(server)

@@ -1,14 +1,18 @@
 """Kills of restricted updates and of deletions that retain (laws D5–D9)."""
 
 import multiprocessing
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
 from heatlite.core.status import Status, Verb, state
 from heatlite.wiring import Embedded
-from tests.crash.scenarios import CREATED, SCENARIOS, stack_of
-from tests.crash.test_every_commit import kill_at_every_commit, place, victims  # noqa: F401
+from tests.crash.copies import MAX_COMMITS, kill_at_commits, prepared  # noqa: F401
+from tests.crash.fast_engine import LEASE, start
+from tests.crash.parts_victim import VICTIMS, prepare
+from tests.crash.scenarios import CREATED, SCENARIOS, nothing, stack_of
+from tests.crash.test_every_commit import kill_at_every_commit, place, recover_by, victims  # noqa: F401
 from tests.crash.victim import run
 
 
@@ -60,3 +64,25 @@ def test_killed_at_every_commit_of_others(
     name: str, place: Path, victims: multiprocessing.context.ForkServerContext  # noqa: F811 - the fixtures
 ) -> None:
     kill_at_every_commit(place, victims, run, name, SCENARIOS[name])
+
+
+LOOKS = {"update of a part": looked, "update of a part, rolled back": rolled_back}
+"""The checks of scenarios after a kill."""
+
+
+@pytest.mark.slow
+@pytest.mark.postgresql
+@pytest.mark.parametrize("prepared", [prepare], indirect=True)
+@pytest.mark.parametrize("name", VICTIMS)
+@pytest.mark.parametrize(
+    "commits", [range(2, MAX_COMMITS, 5), pytest.param(range(1, MAX_COMMITS), marks=pytest.mark.thorough)]
+)
+def test_killed_at_commits_on_postgresql(
+    name: str, place: Path, prepared: Callable[[], str], commits: Iterable[int]  # noqa: F811 - the fixtures
+) -> None:
+    """Every fifth commit, if not in a thorough run: on SQLite it is each."""
+
+    def recover(database: str, _where: str, lease: float) -> None:
+        recover_by(start(database, lease), place, SCENARIOS[name], LOOKS.get(name, nothing))
+
+    kill_at_commits(prepared, VICTIMS[name], recover, place / "now" / "files", 6, commits, LEASE)
