@@ -3,21 +3,18 @@
 import os
 from functools import partial
 
-from tests.crash.fast_engine import LEASE, count_transactions, start
-from tests.crash.scenarios import SCENARIOS, create_and_settle, settle
+from tests.crash.fast_engine import count_transactions, start
+from tests.crash.scenarios import SCENARIOS, settle
 from tests.crash.victim import SURVIVED, bomb
 from tests.databases import whole
 
 
 def prepare(database: str, files: str) -> None:
-    """Make the stack, in a process that leaves no connection behind."""
+    """Make an empty database, in a process that leaves no connection behind."""
     os.environ["EXAMPLE_FILES"] = files
     store = whole(database)
     store.upgrade()
     store.close()
-    server = start(database, LEASE)
-    create_and_settle(server)
-    server.close()
     os._exit(0)
 
 
@@ -29,6 +26,7 @@ def victim(scenario: str, database: str, files: str, commits: int, lease: float 
     os.environ["EXAMPLE_FILES"] = files
     count_transactions()
     server = start(database, lease)
+    SCENARIOS[scenario].prepare(server)
     bomb.arm(commits, after=False)
     SCENARIOS[scenario].act(server)
     settle(server)
@@ -40,6 +38,7 @@ VICTIMS = {
     for name in (
         "update of a part",
         "update of a part, rolled back",
+        "update of the rest, rolled back",
         "replacement that is asked for",
         "delete that retains",
     )

@@ -213,6 +213,12 @@ def update(server: Embedded, document: dict[str, object] | None, **more: object)
     server.stacks.update(CALLER, stack_of(server), Request(template=document, **more), existing)  # type: ignore[arg-type]
 
 
+def partly_updated(server: Embedded) -> None:
+    create_and_settle(server)
+    update(server, SECOND, reach=PART)
+    settle(server)
+
+
 def created_with_hooks(server: Embedded) -> None:
     create(server, environment=hooks(a="pre-delete", b=["pre-delete", "post-delete"]))
     settle(server)
@@ -466,6 +472,12 @@ SCENARIOS = {
         lambda s: update(s, FAILING, reach=Reach(exclude=("quick", "gone")), disable_rollback=False),
         (done(Verb.ROLLBACK),),
         CREATED,
+    ),
+    "update of the rest, rolled back": Scenario(
+        partly_updated,
+        lambda s: update(s, FAILING, disable_rollback=False),
+        (done(Verb.ROLLBACK),),
+        done(Verb.UPDATE),
     ),
     "replacement that is asked for": Scenario(
         create_and_settle, lambda s: update(s, FIRST, reach=Reach(replace=("a",))), (done(Verb.UPDATE),), CREATED

@@ -58,6 +58,24 @@ def test_killed_at_every_commit_of_its_rollback(
     kill_at_every_commit(place, victims, run, name, SCENARIOS[name], rolled_back)
 
 
+def rest_rolled_back(server: Embedded) -> None:
+    """The stack is as restricted as before, with the same objects."""
+    stack = stack_of(server)
+    rows = {row.name: row for row in server.store.resources.of(stack.id)}
+    assert stack.restricted is not None and stack.restricted.reached
+    assert {*stack.restricted.left_out} == {"c", "gone", "new", "quick"}
+    assert rows.keys() == {"a", "b", "c", "gone", "quick"}
+    assert rows["gone"].verb is Verb.CREATE
+
+
+@pytest.mark.slow
+def test_killed_at_every_commit_of_a_rollback_of_the_rest(
+    place: Path, victims: multiprocessing.context.ForkServerContext  # noqa: F811 - the fixtures
+) -> None:
+    name = "update of the rest, rolled back"
+    kill_at_every_commit(place, victims, run, name, SCENARIOS[name], rest_rolled_back)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["replacement that is asked for", "delete that retains"])
 def test_killed_at_every_commit_of_others(
@@ -66,7 +84,11 @@ def test_killed_at_every_commit_of_others(
     kill_at_every_commit(place, victims, run, name, SCENARIOS[name])
 
 
-LOOKS = {"update of a part": looked, "update of a part, rolled back": rolled_back}
+LOOKS = {
+    "update of a part": looked,
+    "update of a part, rolled back": rolled_back,
+    "update of the rest, rolled back": rest_rolled_back,
+}
 """The checks of scenarios after a kill."""
 
 
@@ -75,14 +97,14 @@ LOOKS = {"update of a part": looked, "update of a part, rolled back": rolled_bac
 @pytest.mark.parametrize("prepared", [prepare], indirect=True)
 @pytest.mark.parametrize("name", VICTIMS)
 @pytest.mark.parametrize(
-    "commits", [range(2, MAX_COMMITS, 5), pytest.param(range(1, MAX_COMMITS), marks=pytest.mark.thorough)]
+    "commits", [range(2, MAX_COMMITS, 3), pytest.param(range(1, MAX_COMMITS), marks=pytest.mark.thorough)]
 )
 def test_killed_at_commits_on_postgresql(
     name: str, place: Path, prepared: Callable[[], str], commits: Iterable[int]  # noqa: F811 - the fixtures
 ) -> None:
-    """Every fifth commit, if not in a thorough run: on SQLite it is each."""
+    """Every third commit, if not in a thorough run: on SQLite it is each."""
 
     def recover(database: str, _where: str, lease: float) -> None:
         recover_by(start(database, lease), place, SCENARIOS[name], LOOKS.get(name, nothing))
 
-    kill_at_commits(prepared, VICTIMS[name], recover, place / "now" / "files", 6, commits, LEASE)
+    kill_at_commits(prepared, VICTIMS[name], recover, place / "now" / "files", 4, commits, LEASE)

@@ -1,5 +1,6 @@
 """Updates that name what they touch (laws D1–D8, D11)."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -301,3 +302,44 @@ def test_a_lock_counts_where_the_update_touches(engine: Engine) -> None:
     assert engine.get(members).lock is not None
     engine.unlock(members)
     assert engine.put(stack, group(2, "2")).restricted is None
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("is_reached", [False, True])
+def test_a_rollback_leaves_untouched_members_of_a_touched_nested_stack(
+    engine: Engine, depth: int, is_reached: bool
+) -> None:
+    """Parts of it left out earlier stay, if the update has not reached them."""
+
+    def made(value: str, **more: Any) -> Any:
+        x, bad = thing(value, depends_on=None if is_reached else [*more]), {}
+        if more:
+            bad["bad"] = thing(fail=True, depends_on="x" if is_reached else None)
+        inner = template(x=x, y=thing(value), **bad)
+        files = {"c1.yaml": json.dumps(inner), "c2.yaml": json.dumps(template(n=resource("c1.yaml")))}
+        return {"template": template(n=resource(f"c{depth}.yaml")), "files": files}
+
+    stack = inner = engine.create(**made("1"))
+    for _ in range(depth):
+        inner = child(engine, inner, "n")
+    path = "/".join(["n"] * depth + ["x"])
+    stack = engine.put(stack, **made("2"), reach=Reach(exclude=(path,)))
+    was, x = stack.restricted, engine.row(inner, "x")
+    assert was is not None and was.left_out == (path,)
+    stack = engine.put(stack, **made("3", bad=True), disable_rollback=False)
+    assert (stack.verb, stack.status) == ("ROLLBACK", Status.COMPLETE) and stack.restricted == was
+    assert (engine.value(inner, "x"), engine.value(inner, "y")) == ("2" if is_reached else "1", "2")
+    assert is_reached or engine.row(inner, "x") == x
+
+
+def test_a_rollback_makes_and_deletes_nothing_that_was_left_out(engine: Engine) -> None:
+    """A new resource goes, an old one stays, whatever the restored definition says."""
+    stack = engine.create(template(old=thing("1"), a=thing("1")))
+    stack = engine.put(stack, template(new=thing("1"), a=thing("2")), reach=Reach(target=("a",)))
+    was, old = stack.restricted, engine.row(stack, "old")
+    assert was is not None and {*was.left_out} == {"new", "old"}
+    bad = template(old=thing("3"), new=thing("3"), bad=thing(fail=True, depends_on=["old", "new"]))
+    stack = engine.put(stack, bad, disable_rollback=False)
+    assert (stack.verb, stack.status) == ("ROLLBACK", Status.COMPLETE) and stack.restricted == was
+    assert {*engine.states(stack)} == {"old", "a"}
+    assert engine.ids(stack)["old"] == old.id

@@ -17,7 +17,7 @@ from heatlite.engine.state.requests import PlannedResource, Reach, ShownPlan
 from heatlite.store.records import StackRecord
 from tests.laws import FEW_EXAMPLES
 
-from .conftest import Engine
+from .conftest import Engine, thing
 from .test_plan import planned
 from .test_plan_laws import FILES, Wish, allowed, document, tree, what_happened, wishes
 
@@ -79,6 +79,58 @@ def test_a_restricted_update_is_its_plan_and_a_part_of_the_whole_one(engine: Eng
             engine.delete(stack)
 
     law()
+
+
+@pytest.mark.slow
+def test_a_rollback_touches_no_more_than_its_update(engine: Engine) -> None:
+    """Law D7: a failure at a random place is rolled back, after an update of a part."""
+    numbers = count()
+
+    @FEW_EXAMPLES
+    @given(wishes(), wishes(), wishes(), st.data())
+    def law(first: dict[str, Wish], second: dict[str, Wish], third: dict[str, Wish], data: st.DataObject) -> None:
+        given: dict[str, Any] = {"files": FILES, "parameters": {"secret": "hunter1"}}
+        stack = engine.create(document(first), f"r{next(numbers)}", **given)
+        try:
+            every = sorted(by_path(planned(engine, stack, document(second), **given)))
+            left = tuple(data.draw(st.lists(st.sampled_from(every), min_size=1, max_size=2, unique=True)))
+            stack = engine.put(stack, document(second), reach=Reach(exclude=left), **given)
+            was, before, mark = stack.restricted, objects(engine, stack), engine.now_on(stack)
+            bad = document(third)
+            after = data.draw(st.lists(st.sampled_from(sorted(third)), max_size=2, unique=True))
+            bad["resources"]["bad"] = thing(fail=True, depends_on=after)
+            stack = engine.put(stack, bad, disable_rollback=False, **given)
+            assert (stack.verb, stack.status) == ("ROLLBACK", Status.COMPLETE), stack.status_reason
+            assert stack.restricted == was
+            _check_rollback(engine, stack, before, mark, second)
+        finally:
+            engine.delete(stack)
+
+    law()
+
+
+def objects(engine: Engine, stack: StackRecord) -> dict[tuple[str, ...], tuple[object, ...]]:
+    """Return the objects of a tree with their properties, by path."""
+    return {path: (row.id, row.physical_id, row.properties) for path, (row, _) in tree(engine, stack)}
+
+
+def _check_rollback(
+    engine: Engine,
+    stack: StackRecord,
+    before: Mapping[tuple[str, ...], tuple[object, ...]],
+    mark: int,
+    wanted: Mapping[str, Wish],
+) -> None:
+    """Objects that the update has not reached, nor what they use, are as they were.
+
+    None is more or less.
+    """
+    events = engine.events(stack)[mark:]
+    (begin,) = [at for at, one in enumerate(engine.told(stack, mark)) if one.endswith("ROLLBACK_IN_PROGRESS")]
+    now, reached = objects(engine, stack), {event.resource_name for event in events[:begin]}
+    assert {path[0] for path in now} == {path[0] for path in before}
+    for path, one in before.items():
+        assert not reached.isdisjoint(closed(path[:1], wanted)) or now.get(path) == one, path
 
 
 def _check(

@@ -328,6 +328,8 @@ class ActionData(Struct, frozen=True, omit_defaults=True):
     """Paths of resources whose drift the action puts back; of the stack itself, also before they have ended."""
     rolled_back_after: Result | None = None
     """The result that the action's rollback followed."""
+    rollback: Selection | None = None
+    """Of a rollback: what it leaves as it is; None: it restores all."""
     stopping: StopRecord | None = None
     """Of the phase that runs."""
     checked: CheckTally | None = None

@@ -43,6 +43,10 @@ class Selection(Struct, frozen=True, dict=True):
     """Of a nested stack that reads something of a repaired resource: its healthy members follow its new values."""
     outside: tuple[str, ...] | UnsetType = UNSET
     """Of an update of the definition: the paths that it leaves as they are, with all below. UNSET: a repair."""
+    gone: tuple[str, ...] | UnsetType = UNSET
+    """Of a rollback: ids of the rows that its update has made for what it leaves. It deletes them."""
+    held: tuple[str, ...] | UnsetType = UNSET
+    """Of a rollback: ids of rows that it may change in place only."""
 
     @property
     def is_repair(self) -> bool:
@@ -94,7 +98,7 @@ class Selection(Struct, frozen=True, dict=True):
         if self.outside is UNSET:
             return Selection(steps, compares=compares or UNSET)
         outside = tuple(path.removeprefix(start) for path in self.outside if path.startswith(start))
-        return Selection(steps, outside=outside)
+        return Selection(steps, outside=outside, gone=self.gone, held=self.held)
 
     def selects(self, path: tuple[str, ...]) -> bool:
         """Return True for the path of a resource that a step repairs, or of one below it."""

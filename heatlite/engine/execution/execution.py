@@ -27,6 +27,7 @@ from heatlite.engine.execution.final_state import (
     completed_stack,
     failed_stack,
     in_rollback,
+    of_rollback,
     outcome,
     rollback_target,
     selected,
@@ -102,15 +103,14 @@ class Execution:
     def __init__(self, parts: RunParts, action: ActionRecord, stack: StackRecord, rows: list[ResourceRecord]) -> None:
         self.mask = Mask(partial(secrets_of, parts.store, parts.definitions, stack)) if stack.sealed else None
         """Mask for secrets in reasons."""
-        self._parts = parts
-        self._stack = stack
+        self._parts, self._stack = parts, stack
         self._unit_of_work = UnitOfWork(rows)
         self._resources = ResourceFactory(stack, parts.engine_services)
         self._breakpoints = Breakpoints(parts.store.messages, action)
         self._resources.suspended = action.suspended
         self._resources.phase = phase_of(action, stack)
         self._resources.retries = action.inputs.retry
-        self._resources.selection = selected(stack, action, rows)
+        self._resources.selection = selected(stack, action)
         self._forced = action.inputs.force
         deadline = action.deadline
         if self._forced:
@@ -378,10 +378,12 @@ class Execution:
         undoes_create = self.action.verb in (Verb.CREATE, Verb.ADOPT)
         nothing = self._parts.store.templates.address(EMPTY_TEMPLATE, {})
         stack = in_rollback(self._stack, nothing if undoes_create else None)
-        self._unit_of_work.record_event(stack_event(stack, now))
         deadline = now + self._parts.settings.time_limit(stack.timeout)
+        self._unit_of_work.record_event(stack_event(stack, now))
         # The failure's stop and waits must not apply to the rollback, nor after a crash.
-        self._commits.data = replace(self._commits.kept_data(), rolled_back_after=outcome(self._stopping, self._forced))
+        back = of_rollback(self._stack, self.action, self._rows(), self._parts.store)
+        data, after = self._commits.kept_data(), outcome(self._stopping, self._forced)
+        self._commits.data = replace(data, rolled_back_after=after, rollback=back)
 
         def turn_back() -> None:
             if undoes_create:
@@ -391,9 +393,8 @@ class Execution:
             self._parts.store.moves.start_rollback(self.action.id, deadline)
 
         self._commit(stack, also=turn_back)
-        self._resources.stack = stack
+        self._resources.stack, self._resources.selection = stack, back
         self._resources.phase = phase_of(self.action, stack)
-        self._resources.selection = selected(stack, self.action, self._rows())
         self._transitions.rows.interrupted.clear()
         self._stopping.restart(deadline)
         if self._commits.control is not Control.CANCEL_ROLLBACK:

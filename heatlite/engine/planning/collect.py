@@ -4,7 +4,7 @@ Facts are evaluated definitions, answers of types and observations; `decide` and
 walks collect them here, so both decide alike.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from msgspec.structs import replace
@@ -87,6 +87,8 @@ def converge(definition: Definition, rows: Iterable[ResourceRecord], values: Pla
     choices: dict[str, Choice | None] = {}
     for name in ordered(definition.resources):
         existing = named.get(name)
+        if existing is not None and selection is not None and selection.gone:
+            existing = [row for row in existing if row.id not in selection.gone] or None
         if existing is None and selection is not None and selection.omits(name):
             continue
         if existing is None:
@@ -102,9 +104,18 @@ def converge(definition: Definition, rows: Iterable[ResourceRecord], values: Pla
                 text = error.message if isinstance(error, HeatliteError) else f"{type(error).__name__}: {error}"
                 decision = Decision(Outcome.UPDATE, existing[-1], Reason.NOT_EVALUATED, text)
                 choice = Choice(decision)
+            if selection is not None and selection.held:
+                choice = _held(choice, existing, selection.held)
         choices[name] = choice
         values.record(name, None if choice is None else choice.decision)
     return plan_converge(definition, rows, choices, relations(values.resources))
+
+
+def _held(choice: Choice, rows: Iterable[ResourceRecord], held: Collection[str]) -> Choice:
+    """Return the choice of a rollback, which changes `held` rows in place only."""
+    decision, row = choice.decision, next((row for row in rows if row.id in held), None)
+    in_place = decision.outcome in (Outcome.KEEP, Outcome.UPDATE) and decision.reason is not Reason.NOT_EVALUATED
+    return choice if row is None or in_place else Choice(Decision(Outcome.KEEP, row, Reason.OUTSIDE))
 
 
 def choose_row(definition: Definition, name: str, rows: Iterable[ResourceRecord], values: Values) -> Choice:

@@ -217,7 +217,8 @@ def removable(
 def _held_outside(rows: Sequence[ResourceRecord], selection: Selection) -> set[str]:
     """Return the ids of the rows that an update leaves out, with those they use."""
     known = {row.id: row for row in rows}
-    todo = [row.id for row in rows if selection.leaves(row.name)]
+    todo = [*(selection.held or ())]
+    todo += [row.id for row in rows if selection.leaves(row.name) and row.id not in (selection.gone or ())]
     held = set[str]()
     while todo:
         key = todo.pop()

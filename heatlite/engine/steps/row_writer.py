@@ -122,7 +122,9 @@ class RowWriter:
     def is_replaced_later(self, row: ResourceRecord) -> bool:
         """Return whether the row's object is deleted before its replacement exists."""
         defined = self._definition is not None and row.name in self._definition.resources
-        return defined and row.name not in self.chosen
+        selection = self.resources.selection
+        is_left_out = selection is not None and selection.leaves(row.name)
+        return defined and row.name not in self.chosen and not is_left_out
 
     # -- new rows ----------------------------------------------------------------------------------
 
