@@ -202,9 +202,11 @@ class RequestMiddleware:
             **(self._options if rule in OPERATIONS else {}),
             **(self._change_options if rule in CHANGES else {}),
         }
+        own = known or ()  # a route may read a key of this name itself
         if known is not None:
-            query.check_known(req, (*known, *options))
-        given = {key: query.one_of(req, key, values) for key, values in options.items() if key in req.params}
+            query.check_known(req, (*own, *options))
+        asked = {key: values for key, values in options.items() if key in req.params and key not in own}
+        given = {key: query.one_of(req, key, values) for key, values in asked.items()}
         if given:
             req.caller = replace(req.caller, options=given)
 

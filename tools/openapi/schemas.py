@@ -161,6 +161,9 @@ _APPROVAL = record(
 )
 _POLICY_VALUE = record(value={"type": ["string", "integer", "boolean"]}, **{"from": one_of(PolicyOrigin)})
 _POLICY_GUARD = record(value=or_null(MAP), **{"from": one_of(PolicyOrigin)})
+_POLICY_GRANTS = record(
+    value=listed(record(project=TEXT, outputs=listed(TEXT))), **{"from": one_of(PolicyOrigin)}
+)
 _POLICY_RULES = record(
     value=listed(record(name=TEXT, **{"from": one_of(PolicyOrigin)})), **{"from": one_of(PolicyOrigin)}
 )
@@ -342,7 +345,8 @@ SCHEMAS: JsonMap = {
         updated_by=TEXT_OR_NULL,
         updated_at=TIME_OR_NULL,
         effective=record(
-            **named(" ".join(PolicyKeys.__struct_fields__), _POLICY_VALUE), guard=_POLICY_GUARD, rules=_POLICY_RULES
+            **named(" ".join(PolicyKeys.__struct_fields__), _POLICY_VALUE), guard=_POLICY_GUARD,
+            grants=_POLICY_GRANTS, rules=_POLICY_RULES,
         ),
     ),
     "HealingPolicy": record(

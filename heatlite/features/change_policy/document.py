@@ -125,6 +125,21 @@ class Rule(Body, frozen=True, kw_only=True):
 Rules: TypeAlias = Annotated[tuple[Rule, ...], Meta(max_length=100)]
 
 
+Pattern: TypeAlias = Annotated[str, Meta(min_length=1, max_length=255)]
+
+
+class Grant(Body, frozen=True, kw_only=True):
+    """Outputs of a stack that stacks of another project may read."""
+
+    project: Annotated[str, Meta(min_length=1, max_length=255)]
+    """The other project."""
+    outputs: Annotated[tuple[Pattern, ...], Meta(min_length=1, max_length=100)]
+    """Patterns of names of outputs, such as ``net_*``."""
+
+
+Grants: TypeAlias = Annotated[tuple[Grant, ...], Meta(max_length=100)]
+
+
 class PolicyKeys(Body, frozen=True, kw_only=True):
     """The keys of a document. Each is left out or has a value."""
 
@@ -170,6 +185,8 @@ class StackDocument(PolicyDocument, frozen=True, kw_only=True):
 
     guard: GuardRequest | None | UnsetType = UNSET
     """Guard of the updates that bring none; default: none."""
+    grants: Grants | UnsetType = UNSET
+    """Outputs that stacks of other projects may read; default: none."""
 
 
 class SettingsTable(PolicyKeys, frozen=True, kw_only=True):
@@ -219,6 +236,8 @@ class Effective(Struct, frozen=True):
     """Those of all documents."""
     guard: GuardRequest | None = None
     """That of the stack."""
+    grants: tuple[Grant, ...] = ()
+    """Those of the stack."""
 
 
 _RANKS: Final[Mapping[str, Callable[[PolicyKeys | Policy], float]]] = {
@@ -251,7 +270,9 @@ def strictest(documents: Mapping[Origin, PolicyKeys]) -> Effective:
             origins[key] = Origin.DEFAULT
     guard = next(filter(None, map(guard_of, documents.values())), None)
     rules = tuple(PlacedRule(origin, rule) for origin, one in documents.items() for rule in rules_of(one))
-    return Effective(Policy(**values), origins, rules, guard)  # type: ignore[arg-type]  # the keys are those of Policy
+    grants = tuple(grant for one in documents.values() for grant in grants_of(one))
+    policy = Policy(**values)  # type: ignore[arg-type]  # the keys are those of Policy
+    return Effective(policy, origins, rules, guard, grants)
 
 
 def rules_of(document: PolicyKeys) -> Sequence[Rule]:
@@ -264,6 +285,13 @@ def rules_of(document: PolicyKeys) -> Sequence[Rule]:
 def guard_of(document: PolicyKeys | Policy) -> GuardRequest | None:
     """Return the guard of a document. Only those of stacks have one."""
     return document.guard if isinstance(document, StackDocument) and document.guard is not UNSET else None
+
+
+def grants_of(document: PolicyKeys | Policy) -> Sequence[Grant]:
+    """Return the grants of a document. Only those of stacks have some."""
+    if not isinstance(document, StackDocument) or isinstance(document.grants, UnsetType):
+        return ()
+    return document.grants
 
 
 def of_yaml(document: Json) -> Json:
@@ -300,7 +328,16 @@ def faults_of_rules(rules: Sequence[Rule]) -> Sequence[str]:
 def loosened(before: PolicyKeys | Policy, after: PolicyKeys | Policy) -> Sequence[str]:
     """Return the keys whose values become less strict. One that is taken away does."""
     found = [key for key, rank in _RANKS.items() if _is_looser(key, rank, before, after)]
-    return found if _keeps_guard(guard_of(before), guard_of(after)) else [*found, "guard"]
+    if not _keeps_guard(guard_of(before), guard_of(after)):
+        found.append("guard")
+    if not _granted(after) <= _granted(before):
+        found.append("grants")
+    return found
+
+
+def _granted(document: PolicyKeys | Policy) -> set[tuple[str, str]]:
+    """Return the projects and patterns of outputs of all grants."""
+    return {(one.project, pattern) for one in grants_of(document) for pattern in one.outputs}
 
 
 def _keeps_guard(old: GuardRequest | None, new: GuardRequest | None) -> bool:

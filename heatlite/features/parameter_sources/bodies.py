@@ -15,11 +15,11 @@ class Source(Body, frozen=True, kw_only=True):
     """An output of another stack."""
 
     stack: Name
-    """Name or id of a root stack of the project."""
+    """Name or id of a root stack."""
     output: Name
     """Name of the output."""
     project: Name | None = None
-    """The project of the stack. Only that of the request is possible."""
+    """The project of the stack; default: that of the request. The stack of another one has to grant the output."""
 
 
 class SourceKeys(Struct, frozen=True, kw_only=True):

@@ -30,20 +30,27 @@ class SourceChanged(Conflict):
 class OutputInUse(Conflict):
     """An operation would remove an output that other stacks read."""
 
-    def __init__(self, owner: str, readers: Sequence[JsonMap], first: JsonMap, read_at: float) -> None:
-        """`readers` are as plans show them.
+    def __init__(self, owner: StackRecord, readers: Sequence[tuple[JsonMap, float]]) -> None:
+        """`readers` are as plans show them, with the times of their readings.
 
-        `first` is one of them, and `read_at` the time of its reading.
+        Those of other projects are only counted.
         """
-        names = ", ".join(sorted({f"{one['stack_name']} ({one['parameter']} = {one['output']})" for one in readers}))
+        own = [(one, read_at) for one, read_at in readers if one["project"] == owner.project]
+        others = len(readers) - len(own)
+        names = sorted({f"{one['stack_name']} ({one['parameter']} = {one['output']})" for one, _ in own})
+        told = ", ".join([*names, *([f"{others} of other projects"] if others else [])])
         super().__init__(
-            f"Stack {owner} is left as it is, since other stacks read what would be removed: {names}. Give them other"
-            " values first, or delete it with force=true. (reads in the change policy.)"
+            f"Stack {owner.name} is left as it is, since other stacks read what would be removed: {told}. Give them"
+            " other values first, or insist with force=true. (reads in the change policy.)"
         )
+        first, read_at = own[0] if own else readers[0]
         name, parameter = first["stack_name"], first["parameter"]
         way: Json = {
             "text": f"gives {parameter} of {name} a value of its own", "method": None, "path": None, "body": None,
             "command": f"heatlite up FILE -n {name} -P {parameter}=…", "after": None,
         }  # fmt: skip
-        holder: Json = {"kind": "stack", "id": first["stack_id"], "by": None, "since": to_text(read_at)}
-        self.facts = {"readers": [*readers], "others": 0, "holder": holder, "way_out": [way]}
+        holder: Json = {
+            "kind": "stack", "id": first["stack_id"] if own else None, "by": None, "since": to_text(read_at),
+        }  # fmt: skip
+        ways: list[Json] = [way] if own else []
+        self.facts = {"readers": [one for one, _ in own], "others": others, "holder": holder, "way_out": ways}

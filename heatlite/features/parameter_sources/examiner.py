@@ -11,6 +11,7 @@ from heatlite.engine.admission.claims import Asked, Change, Claim, Examiner
 from heatlite.engine.preview.preview import StackPreview
 from heatlite.feature import is_active
 from heatlite.features.parameter_sources.errors import OutputInUse
+from heatlite.features.parameter_sources.feature import FORCE
 from heatlite.features.parameter_sources.outputs import Outputs
 from heatlite.features.parameter_sources.readings import of_owner
 from heatlite.features.parameter_sources.store.records import Reading
@@ -40,7 +41,8 @@ class ReaderExaminer(Examiner):
 
     def examine(self, asked: Asked) -> "ReaderClaim | None":
         """Return the claim of a request that may remove what is read."""
-        return ReaderClaim(self, asked) if _may_remove(asked) and not asked.insists else None
+        insists = asked.insists or asked.context.options.get(FORCE) == "true"
+        return ReaderClaim(self, asked) if _may_remove(asked) and not insists else None
 
     def refuses(self, stack: StackRecord) -> bool:
         """Return whether the policy of a stack refuses to remove what is read."""
@@ -54,13 +56,13 @@ class ReaderExaminer(Examiner):
         """Raise OutputInUse if an operation removes an output that is read."""
         found = [*self._removed(asked, preview)]
         if found:
-            readers = [_affected(one, reader, Effect.REMOVED) for one, reader in found]
-            raise OutputInUse(asked.stack.name, readers, readers[0], found[0][0].read_at)
+            readers = [(_affected(one, reader, Effect.REMOVED), one.read_at) for one, reader in found]
+            raise OutputInUse(asked.stack, readers)
 
     def _removed(
         self, asked: Asked, preview: Callable[[], StackPreview]
     ) -> Iterator[tuple[Reading, StackRecord]]:
-        found = of_owner(self.store, asked.stack)
+        found = self._readers(asked.stack)
         before = self.store.stacks.get(asked.stack.id) if found else None
         if before is None:
             return
@@ -68,9 +70,14 @@ class ReaderExaminer(Examiner):
         outputs = self._definitions.of(before).outputs
         yield from (pair for pair in found if pair[0].output in outputs and pair[0].output not in stay)
 
+    def _readers(self, stack: StackRecord) -> list[tuple[Reading, StackRecord]]:
+        """Return what live stacks have from a stack, as far as they may read it again."""
+        found = of_owner(self.store, stack)
+        return [pair for pair in found if self._outputs.may_read(pair[1].project, stack, pair[0].output)]
+
     def shown(self, asked: Asked, because: Sequence[str]) -> JsonMap:
         """Return the readers of what a plan removes or changes."""
-        found = of_owner(self.store, asked.stack) if _may_remove(asked) else []
+        found = self._readers(asked.stack) if _may_remove(asked) else []
         before = self.store.stacks.get(asked.stack.id) if found else None
         if before is None:
             return {}
@@ -105,7 +112,7 @@ class ReaderClaim(Claim):
         """Raise OutputInUse if the policy refuses to remove what is read."""
         store, stack = self._examiner.store, self._asked.stack
         if self._examiner.refuses(stack):
-            store.of(ReadingStore).lock(store, stack.project)
+            store.of(ReadingStore).lock(store)
             self._examiner.require_unread(self._asked, preview)
         return ()
 

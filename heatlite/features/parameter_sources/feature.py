@@ -19,12 +19,17 @@ if TYPE_CHECKING:
     from heatlite.store.feature_store import FeatureStore
 
 
+FORCE = "force"
+"""Query key of updates: they may remove what others read. A deletion has it itself."""
+
+
 class ParameterSourcesFeature(Feature):
     """Copies outputs of stacks into parameters of others, and knows who has them."""
 
     name = "parameter_sources"
     body = SourceKeys
     sections = ("parameter_sources",)
+    change_options = {FORCE: ("true", "false")}
     commands = {
         "Stacks": {"heatlite.features.parameter_sources.commands.sources": ("readers", "refresh")},
     }

@@ -1,6 +1,7 @@
 """Values of outputs that other stacks read."""
 
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
@@ -10,6 +11,7 @@ from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import Json
 from heatlite.engine.preview.redaction import CurrentLevel, Redaction
 from heatlite.engine.types.resource_factory import Values
+from heatlite.feature import is_active
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.expression import UNKNOWN, Bounded, requires
 
@@ -44,6 +46,23 @@ class Outputs:
     def __init__(self, core: Components) -> None:
         self._reader = core.reader
         self._definitions = core.definitions
+        self._store = core.store
+        self._settings = core.settings
+
+    def may_read(self, project: str, owner: StackRecord, output: str) -> bool:
+        """Return whether stacks of a project may read an output.
+
+        Those of another project need a grant.
+        """
+        if owner.project == project:
+            return True
+        if not is_active(self._settings, "change_policy"):
+            return False
+        from heatlite.features.change_policy.effective import effective
+
+        grants = effective(self._store, self._settings, owner.project, owner.id).grants
+        patterns = (pattern for one in grants if one.project == project for pattern in one.outputs)
+        return any(fnmatchcase(output, pattern) for pattern in patterns)
 
     def value(self, owner: StackRecord, output: str) -> Value:
         """Return the present value of an output.

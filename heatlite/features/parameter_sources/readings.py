@@ -55,20 +55,22 @@ def refuse_cycle(store: Store, reader: StackRecord, owners: Iterable[StackRecord
 
     It may have it from others, which have it from the reader.
     """
-    paths: dict[str, tuple[str, ...]] = {owner.id: (reader.name, owner.name) for owner in owners}
+    paths: dict[str, tuple[str, ...]] = {owner.id: (reader.id, owner.id) for owner in owners}
     seen = dict(paths)
     while paths:
         if reader.id in paths:
-            raise CircularDependencyException(cycle=" → ".join(paths[reader.id]))
+            stacks = {**store.stacks.of_ids(paths[reader.id]), reader.id: reader}
+            raise CircularDependencyException(cycle=" → ".join(_name(reader, stacks[one]) for one in paths[reader.id]))
         ids = sorted(paths)
         found = holding(store.of(ReadingStore).of_readers(ids), store.stacks.of_ids(ids))
-        following: dict[str, tuple[str, ...]] = {}
-        for one in found:
-            if one.owner_id not in seen:
-                name = reader.name if one.owner_id == reader.id else one.owner_name
-                following[one.owner_id] = (*paths[one.reader_id], name)
+        following = {one.owner_id: (*paths[one.reader_id], one.owner_id) for one in found if one.owner_id not in seen}
         seen |= following
         paths = following
+
+
+def _name(reader: StackRecord, stack: StackRecord) -> str:
+    """Return the name of a stack, as readers of a project may know it."""
+    return stack.name if stack.project == reader.project else "a stack of another project"
 
 
 def refuse_old_cycle(store: Store, given: NewDefinition) -> None:
@@ -80,5 +82,5 @@ def refuse_old_cycle(store: Store, given: NewDefinition) -> None:
         return
     owners = store.stacks.of_ids(sorted({one.owner_id for one in of_stack(store, given.stack)}))
     if owners:
-        store.of(ReadingStore).lock(store, given.stack.project)
+        store.of(ReadingStore).lock(store)
         refuse_cycle(store, given.stack, [*owners.values()])

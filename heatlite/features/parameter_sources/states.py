@@ -18,7 +18,7 @@ def states(store: Store, outputs: Outputs, found: Sequence[Reading]) -> list[tup
 
 
 def _state(outputs: Outputs, reading: Reading, owner: StackRecord | None) -> State:
-    if owner is None or owner.deleted_at is not None:
+    if owner is None or owner.deleted_at is not None or not outputs.may_read(reading.project, owner, reading.output):
         return State.GONE
     try:
         now = outputs.value(owner, reading.output)

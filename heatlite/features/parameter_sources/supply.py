@@ -1,6 +1,7 @@
 """Turns keys of a request into values of other stacks' outputs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from msgspec import Struct
 
@@ -61,7 +62,8 @@ class SourceSupplier:
             return None
         found = self._read(inputs, sources, again, before)
         refuse_cycle(self._store, inputs.stack, [one.owner for one in found.values()])
-        return Supplied(self._store, self._clock.now(), found, given, [*self._changes(inputs, found)])
+        may_read = partial(self._is_there, inputs.stack)
+        return Supplied(self._store, self._clock.now(), found, given, [*self._changes(inputs, found)], may_read)
 
     def _read(
         self, inputs: Inputs, sources: Mapping[str, Source], again: set[str], before: Sequence[Reading]
@@ -70,11 +72,11 @@ class SourceSupplier:
         known = {one.parameter: one for one in before}
         found: dict[str, Value] = {}
         for name, source in sources.items():
-            if name in again or not _stays(inputs, source, known.get(name)):
+            if name in again or not self._stays(inputs, source, known.get(name)):
                 found[name] = self._outputs.value(self._owner(inputs.stack, source), source.output)
         for name in again - sources.keys():
-            owner = self._by_id(inputs.stack.project, known[name].owner_id)
-            if owner is None:
+            owner = self._store.stacks.get(known[name].owner_id)
+            if owner is None or not self._is_there(inputs.stack, owner, known[name].output):
                 raise HTTPBadRequest(_gone(known[name]))
             found[name] = self._outputs.value(owner, known[name].output)
         for name, value in found.items():
@@ -101,16 +103,26 @@ class SourceSupplier:
 
     def _owner(self, reader: StackRecord, source: Source) -> StackRecord:
         """Return the stack that a source names. Raises HTTPBadRequest, StackNotFound."""
-        if source.project not in (None, reader.project):
+        project = source.project or reader.project
+        found = self._store.stacks.by_name(project, source.stack) or self._store.stacks.get(source.stack)
+        if found is not None and found.project == project and self._is_there(reader, found, source.output):
+            return require_root(self._store, found)
+        if project != reader.project:
             raise StackNotFound(name=source.stack)
-        found = self._store.stacks.by_name(reader.project, source.stack) or self._by_id(reader.project, source.stack)
-        if found is None:
-            raise HTTPBadRequest(f"{SECTION}: there is no stack {source.stack} in the project.")
-        return require_root(self._store, found)
+        raise HTTPBadRequest(f"{SECTION}: there is no stack {source.stack} in the project.")
 
-    def _by_id(self, project: str, stack_id: str) -> StackRecord | None:
-        found = self._store.stacks.get(stack_id)
-        return None if found is None or found.project != project or found.deleted_at is not None else found
+    def _is_there(self, reader: StackRecord, owner: StackRecord, output: str) -> bool:
+        """Return whether a reader may know of an owner."""
+        return owner.deleted_at is None and self._outputs.may_read(reader.project, owner, output)
+
+    def _stays(self, inputs: Inputs, source: Source, before: Reading | None) -> bool:
+        """Return whether the stack keeps the value that it has from a source."""
+        if before is None or inputs.kept is None or before.parameter not in inputs.kept:
+            return False
+        if source.output != before.output or source.stack not in (before.owner_name, before.owner_id):
+            return False
+        owner = self._store.stacks.get(before.owner_id)
+        return owner is None or owner.project == (source.project or inputs.stack.project)
 
     def _changes(self, inputs: Inputs, found: Mapping[str, Value]) -> Iterator[JsonMap]:
         """Yield what a plan shows of the values that change. Hidden ones are masked."""
@@ -139,6 +151,7 @@ class Supplied(Struct, frozen=True):
     given: Sequence[str]
     """Names of the parameters to which the request gives values of its own."""
     changes: Sequence[JsonMap]
+    may_read: Callable[[StackRecord, str], bool]
 
     @property
     def values(self) -> JsonMap:
@@ -147,20 +160,26 @@ class Supplied(Struct, frozen=True):
     def take(self, action: ActionRecord, stack: StackRecord) -> None:
         """Write what was read, in the transaction that stores the values.
 
-        Raises SourceChanged if an owner has got another definition since, and CircularDependencyException.
+        Raises SourceChanged if an owner has got another definition since, or takes back its grant, and
+        CircularDependencyException.
         """
         readings = self.store.of(ReadingStore)
         if self.found:
-            readings.lock(self.store, stack.project)
+            readings.lock(self.store)
         refuse_cycle(self.store, stack, [one.owner for one in self.found.values()])
         for name, one in self.found.items():
-            _check_owner(name, one, self.store.stacks.get(one.owner.id))
+            self._check_owner(name, one, self.store.stacks.get(one.owner.id))
         kept = readings.of_readers([stack.id])
         old = [one.id for one in kept if one.parameter in self.given]
         for name in self.found:
             old += [one.id for one in kept if one.parameter == name][KEPT - 1 :]
         readings.delete(old)
         readings.insert([self._reading(name, one, action) for name, one in self.found.items()])
+
+    def _check_owner(self, name: str, one: Value, now: StackRecord | None) -> None:
+        """Raise SourceChanged if the output may be another one by now."""
+        if now is None or _definition(now) != _definition(one.owner) or not self.may_read(now, one.output):
+            raise SourceChanged(one.owner, one.output, name)
 
     def _reading(self, name: str, one: Value, action: ActionRecord) -> Reading:
         return Reading(
@@ -220,21 +239,6 @@ def _refreshed(
     return {*asked}
 
 
-def _stays(inputs: Inputs, source: Source, before: Reading | None) -> bool:
-    """Return whether the stack keeps the value that it has from a source."""
-    if before is None or inputs.kept is None or before.parameter not in inputs.kept:
-        return False
-    return source.output == before.output and source.stack in (before.owner_name, before.owner_id)
-
-
-def _check_owner(name: str, one: Value, now: StackRecord | None) -> None:
-    """Raise SourceChanged if the output may be another one by now."""
-    before = one.owner
-    if now is not None and now.deleted_at is None and _definition(now) == _definition(before):
-        return
-    raise SourceChanged(before, one.output, name)
-
-
 def _definition(stack: StackRecord) -> tuple[str, JsonMap, bool]:
     return stack.template_id, stack.environment, stack.verb is Verb.DELETE
 
@@ -242,5 +246,5 @@ def _definition(stack: StackRecord) -> tuple[str, JsonMap, bool]:
 def _gone(reading: Reading) -> str:
     return (
         f"refresh: stack {reading.owner_name} ({reading.owner_id}), from which {reading.parameter} has its value, is"
-        f" gone. Name another source ({SECTION}), or give a value."
+        f" gone, or no longer lets this project read. Name another source ({SECTION}), or give a value."
     )

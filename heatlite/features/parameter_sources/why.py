@@ -59,7 +59,7 @@ def _state(
     owner: StackRecord | None,
     rows: Mapping[str, Mapping[str, ResourceRecord]],
 ) -> State:
-    if owner is None:
+    if owner is None or not outputs.may_read(one.project, owner, one.output):
         return State.GONE
     try:
         now = outputs.stored(owner, one.output, rows.get(owner.id, {}))

@@ -67,7 +67,7 @@ class StackPolicy:
 def shown(found: Shown) -> JsonMap:
     """Return the answer about a policy."""
     record, origins, rules = found.record, found.effective.origins, found.effective.rules
-    guard = found.effective.guard
+    guard, grants = found.effective.guard, found.effective.grants
     return {
         "change_policy": record.document,
         "version": record.version,
@@ -81,6 +81,10 @@ def shown(found: Shown) -> JsonMap:
             "guard": {
                 "value": None if guard is None else to_builtins(guard),
                 "from": (Origin.DEFAULT if guard is None else Origin.STACK).value,
+            },
+            "grants": {
+                "value": to_builtins(grants),
+                "from": (Origin.STACK if grants else Origin.DEFAULT).value,
             },
             "rules": {
                 "value": [{"name": one.rule.name, "from": one.origin.value} for one in rules],

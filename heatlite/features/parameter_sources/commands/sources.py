@@ -69,7 +69,8 @@ def _sources(arguments: argparse.Namespace) -> JsonMap:
         stack, _, output = place.rpartition(".")
         if not (name and stack and output):
             raise Misuse(f"--from {given}: a source is given as NAME=STACK.OUTPUT.")
-        found[name] = {"stack": stack, "output": output}
+        project, slash, stack = stack.rpartition("/")
+        found[name] = {"stack": stack, "output": output, **({"project": project} if slash else {})}
     return {"parameter_sources": found} if found else {}
 
 
@@ -80,7 +81,7 @@ for command in ("up", "plan"):
             "--from",
             dest="sources",
             metavar="NAME=STACK.OUTPUT",
-            help="parameter with the value of an output of another stack (repeatable)",
+            help="parameter with the value of an output of another stack; PROJECT/STACK.OUTPUT (repeatable)",
         ),
         _sources,
     )

@@ -38,9 +38,12 @@ class ReadingStore(FeatureStore):
         super().__init__(encryption, values)
         self._table = Table(encryption, _ROWS)
 
-    def lock(self, store: "Store", project: str) -> None:
-        """Lock the readings of a project until the transaction ends."""
-        store.limit_locks.take(f"parameter sources of {project}")
+    def lock(self, store: "Store") -> None:
+        """Lock all readings until the transaction ends.
+
+        Those of projects depend on each other.
+        """
+        store.limit_locks.take("parameter sources")
 
     def of_readers(self, stack_ids: Sequence[str]) -> list[Reading]:
         """Return the readings of some stacks, the newest first."""

@@ -12,7 +12,7 @@ from tests.tables import table
 FORM = {"change_policy": "2026-11-28"}
 DEFAULTS = {
     "approve": "never", "four_eyes": False, "approval_ttl": 604_800, "signals": "pass", "reads": "warn",
-    "revisions": 20, "guard": None,
+    "revisions": 20, "guard": None, "grants": [],
 }  # fmt: skip
 
 

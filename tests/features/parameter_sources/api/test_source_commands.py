@@ -7,7 +7,7 @@ import pytest
 
 from tests.api.conftest import Heat
 from tests.api.test_commands import Here, Typed, nobody  # noqa: F401
-from tests.features.parameter_sources.api.test_sources import owner, parameters, patch, reader, sources
+from tests.features.parameter_sources.api.test_sources import grant, owner, parameters, patch, reader, sources
 
 
 @pytest.fixture
@@ -67,6 +67,13 @@ def test_environment_of_the_command_line(heat: Heat, here: Here) -> None:
     Path("e.yaml").write_text("parameter_sources:\n  net_id: {stack: base, output: net}\n")
     assert here("up web.yaml -y -e e.yaml") == 0
     assert parameters(heat, _path(heat, "web")) == {"net_id": "a"}
+
+
+def test_source_of_another_project(heat: Heat, here: Here) -> None:
+    base = heat.other.create(owner(net="theirs"), "base")
+    grant(heat.other, base, (heat.project, "net"))
+    assert here(f"up web.yaml -y --from net_id={heat.other.project}/base.net") == 0
+    assert parameters(heat, _path(heat, "web")) == {"net_id": "theirs"}
 
 
 @pytest.mark.parametrize("given", ["net_id", "net_id=base", "=base.net", "net_id=.net", "net_id=base."])

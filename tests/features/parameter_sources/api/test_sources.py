@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.conftest import Heat, template, value
+from tests.api.conftest import Heat, Town, template, value
 
 SECRET = "tr0ub4dor-and-3"
 
@@ -159,6 +159,108 @@ def test_foreign_project(heat: Heat) -> None:
         heat.fault("POST", "/stacks", body, code)
     heat.create(owner(net="a"), "base")
     read(heat, net_id={**source("base"), "project": heat.project})
+
+
+def grant(heat: Heat, path: str, *grants: tuple[str, str]) -> None:
+    """Let projects read outputs, by patterns."""
+    told = [{"project": project, "outputs": [pattern]} for project, pattern in grants]
+    policy = {"change_policy": "2026-11-28", "reads": "refuse", "grants": told}
+    heat.call("PUT", f"{path}/change_policy", policy, 200)
+
+
+def test_grants(heat: Heat) -> None:
+    """Acceptance 7: by pattern, and withdrawn, when the kept value stays."""
+    other = heat.other
+    base = other.create(owner(net_a="a", net_b="b", key="k"), "base")
+    from_other = {"project": other.project, "stack": "base"}
+    body = {"stack_name": "reader", "template": reader("x"),
+            "parameter_sources": {"x": {**from_other, "output": "key"}}}
+    heat.fault("POST", "/stacks", body, 404)
+    grant(other, base, ("somebody", "*"), (heat.project, "net_*"))
+    found = heat.fault("POST", "/stacks", body, 404)
+    missing = {**body, "parameter_sources": {"x": {**from_other, "stack": "none", "output": "key"}}}
+    assert heat.fault("POST", "/stacks", missing, 404)[0] == found[0]
+    path = read(heat, x={**from_other, "output": "net_a"})
+    assert parameters(heat, path) == {"x": "a"}
+    assert sources(heat, path) == [("x", "base", "net_a", "current")]
+    assert other.get(f"{base}/readers")["readers"][0]["project"] == heat.project
+    patch(other, base, parameters={"net_a": "a2"})
+    assert sources(heat, path) == [("x", "base", "net_a", "behind")]
+    patch(heat, path, parameter_sources={"x": {**from_other, "output": "net_a"}})
+    assert parameters(heat, path) == {"x": "a"}
+    patch(heat, path, refresh=True)
+    assert parameters(heat, path) == {"x": "a2"}
+    grant(other, base, ("somebody", "*"))
+    patch(heat, path, tags="x")
+    assert parameters(heat, path) == {"x": "a2"}
+    assert sources(heat, path) == [("x", "base", "net_a", "gone")]
+    assert "no longer lets this project read" in heat.fault("PATCH", path, {"refresh": True})[1]
+    assert ["which is gone" in one["text"] for one in _behind(heat, path)] == [True]
+    patch(other, base, template=owner(other="o"))
+
+
+def test_a_stack_of_this_name_in_both_projects(heat: Heat) -> None:
+    """The project counts: a source of the other one is another source."""
+    foreign = heat.other.create(owner(net="theirs"), "base")
+    heat.create(owner(net="ours"), "base")
+    grant(heat.other, foreign, (heat.project, "net"))
+    path = read(heat, net_id=source("base"))
+    patch(heat, path, parameter_sources={"net_id": {**source("base"), "project": heat.other.project}})
+    assert parameters(heat, path) == {"net_id": "theirs"}
+    patch(heat, path, parameter_sources={"net_id": source("base")})
+    assert parameters(heat, path) == {"net_id": "ours"}
+
+
+def test_removal_of_what_other_projects_read(heat: Heat) -> None:
+    """E7: they are counted, without their names. `force` passes."""
+    base = heat.create(owner(net="a"), "base")
+    heat.call("PATCH", base, {"template": owner(net="a", more="m")}, 202)
+    heat.settle(base, "UPDATE_COMPLETE")
+    grant(heat, base, (heat.other.project, "*"))
+    theirs = {**source("base", "more"), "project": heat.project}
+    heat.other.create(reader("x"), "theirs", parameter_sources={"x": theirs})
+    error = heat.call("PATCH", base, {"template": owner(net="a")}, 409).json["error"]
+    assert (error["type"], error["readers"], error["others"], error["holder"]["id"]) == ("OutputInUse", [], 1, None)
+    assert "theirs" not in error["message"] and "1 of other projects" in error["message"]
+    read(heat, net_id=source("base", "more"))
+    error = heat.call("POST", f"{base}/actions", {"undo": {}}, 409).json["error"]
+    assert _readers_of(error) == [("reader", "net_id", "more", "removed")] and error["others"] == 1
+    assert len(_readers_of(plan(heat, base, {"template": owner(net="a")}))) == 2
+    heat.fault("PATCH", f"{base}?force=maybe", {"template": owner(net="a")})
+    heat.call("PATCH", f"{base}?force=false", {"template": owner(net="a")}, 409)
+    heat.call("POST", f"{base}/actions?force=true", {"undo": {}}, 200)
+    heat.settle(base, "UPDATE_COMPLETE")
+    heat.call("PUT", f"{base}?force=true", {"template": owner(other="o")}, 202)
+
+
+def test_cycle_over_projects(heat: Heat) -> None:
+    """E5: the path names no stack of another project."""
+    first = heat.create(reader("x"), "first", parameters={"x": "1"})
+    grant(heat, first, (heat.other.project, "*"))
+    second = heat.other.create(
+        reader("x"), "second", parameter_sources={"x": {**source("first", "x"), "project": heat.project}}
+    )
+    grant(heat.other, second, (heat.project, "*"))
+    body = {"parameter_sources": {"x": {**source("second", "x"), "project": heat.other.project}}}
+    kind, text = heat.fault("PATCH", first, body)
+    assert kind == "CircularDependencyException"
+    assert text.endswith("first → a stack of another project → first")
+
+
+def test_who_may_grant(town: Town) -> None:
+    """A grant gives values away, so it loosens a policy. A member may take it back."""
+    path = town["member"].create(owner(net="a"), "base")
+    member, admin = town["member"], town["admin"]
+    policy = {"change_policy": "2026-11-28", "grants": [{"project": "p2", "outputs": ["net", "x*"]}]}
+    assert "grants" in member.fault("PUT", f"{path}/change_policy", policy, 403)[1]
+    admin.call("PUT", f"{path}/change_policy", policy, 200)
+    found = member.get(f"{path}/change_policy")["effective"]["grants"]
+    assert found == {"value": policy["grants"], "from": "stack"}
+    less = {**policy, "grants": [{"project": "p2", "outputs": ["net"]}]}
+    member.call("PUT", f"{path}/change_policy", less, 200)
+    member.call("PUT", f"{path}/change_policy", policy, 403)
+    assert "unknown key grants" in admin.fault("PUT", "/change_policy", policy)[1]
+    member.call("DELETE", f"{path}/change_policy", code=204)
 
 
 def test_cycle_of_three(heat: Heat) -> None:

@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from heatlite.core.errors import CircularDependencyException
+from heatlite.core.errors import CircularDependencyException, StackNotFound
 from heatlite.core.json import JsonMap, as_map
 from heatlite.core.status import Verb
 from heatlite.engine.admission.preparation import Prepared
@@ -12,9 +13,10 @@ from heatlite.engine.state.requests import Request
 from heatlite.features.change_policy.store.records import ChangePolicyRecord
 from heatlite.features.change_policy.store.store import ChangePolicyStore
 from heatlite.features.parameter_sources.errors import OutputInUse, SourceChanged
+from heatlite.features.parameter_sources.outputs import Outputs
 from heatlite.features.parameter_sources.readings import of_stack
 from heatlite.features.parameter_sources.store.store import ReadingStore
-from heatlite.features.parameter_sources.supply import KEPT
+from heatlite.features.parameter_sources.supply import KEPT, SourceSupplier
 from heatlite.store.records import StackRecord
 from heatlite.store.secrets.cipher import PREFIX
 from tests.engine.conftest import Engine
@@ -69,6 +71,49 @@ def test_owner_changed_before_the_transaction(engine: Engine) -> None:
     with pytest.raises(SourceChanged):
         take(engine, reader, prepared)
     assert engine.store.of(ReadingStore).of_owner(base.id) == []
+
+
+def test_grant_withdrawn_before_the_transaction(engine: Engine) -> None:
+    """Law Z3: the grant counts that the transaction finds."""
+    base = engine.create(made(), "base", parameters={"v": "a"})
+    other = engine.who.project + "-other"
+    rows, now = engine.store.of(ChangePolicyStore), engine.clock.now()
+    policy: JsonMap = {"change_policy": "2026-11-28", "grants": [{"project": other, "outputs": ["v"]}]}
+    with engine.store.transaction():
+        rows.put(ChangePolicyRecord(engine.who.project, base.id, policy, 1, "ada", now))
+    mine, engine.who = engine.who, replace(engine.who, project=other)
+    reader = engine.create(made(), "reader", parameters={"v": "own"})
+    source = {"parameter_sources": {"v": {"stack": "base", "output": "v", "project": mine.project}}}
+    prepared = supplied(engine, reader, source)
+    with engine.store.transaction():
+        rows.put(ChangePolicyRecord(mine.project, base.id, None, 2, "ada", now))
+    with pytest.raises(SourceChanged):
+        take(engine, reader, prepared)
+
+
+def test_reader_deleted_while_it_reads(engine: Engine) -> None:
+    """The reading goes with its request: nothing of it is stored."""
+    engine.create(made(), "base", parameters={"v": "a"})
+    reader = engine.create(made(), "reader", parameters={"v": "own"})
+    outputs = engine.components.of(Outputs)
+
+    class Deleting:
+        """Outputs whose reader is deleted while one is read."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(outputs, name)
+
+        def value(self, owner: StackRecord, output: str) -> Any:
+            found = outputs.value(owner, output)
+            engine.delete(reader)
+            return found
+
+    supplier = engine.components.of(SourceSupplier)
+    supplier._outputs = Deleting()  # type: ignore[assignment]
+    with pytest.raises(StackNotFound):
+        engine.components.stacks.update(engine.who, engine.get(reader), Request(further=of("base")), existing=True)
+    assert engine.store.of(ReadingStore).of_readers([reader.id]) == []
+    assert engine.store.inconsistencies(engine.clock.now(), 0.0) == []
 
 
 def test_two_requests_that_would_close_a_cycle(engine: Engine) -> None:
