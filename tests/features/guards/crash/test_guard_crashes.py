@@ -1,17 +1,20 @@
 """Kills before each commit of an update that bakes: one end, or one rollback."""
 
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from heatlite.core.status import Status, Verb
+from heatlite.core.status import Verb, state
 from heatlite.store.stacks.events import EventQuery
 from heatlite.wiring import Embedded
-from tests.crash.copies import copier, kill_at_commits
-from tests.crash.fast_engine import start
-from tests.crash.scenarios import create, settle, stack_of
+from tests.crash.copies import MAX_COMMITS, begun, copier, kill_at_commits
+from tests.crash.fast_engine import LEASE, start
+from tests.crash.scenarios import settle, stack_of
 from tests.databases import sqlite
-from tests.features.guards.crash.guard_victim import BEFORE, take_back, taken_back, update
+from tests.features.guards.crash.guard_victim import COURSES, VICTIMS, leave, prepare
+from tests.tables import few
 
 
 def rows(server: Embedded) -> dict[str, list[str]]:
@@ -25,41 +28,75 @@ def rows(server: Embedded) -> dict[str, list[str]]:
 
 def begun_rollbacks(server: Embedded) -> int:
     events = server.store.events.list(stack_of(server).id, EventQuery())
-    return sum((one.verb, one.status) == (Verb.ROLLBACK, Status.IN_PROGRESS) for one in events)
+    return sum(state(one.verb, one.status) == "ROLLBACK_IN_PROGRESS" for one in events)
+
+
+def known(copy: Callable[[], str]) -> dict[str, list[str]]:
+    """The rows before the update."""
+    server = start(copy())
+    found = rows(server)
+    server.close()
+    return found
+
+
+def recover(course: str, before: dict[str, list[str]], database: str, where: str, lease: float) -> None:
+    """A new engine ends the update once, or takes it back once, with the old objects."""
+    server = start(database, lease)
+    try:
+        _, comes = COURSES[course]
+        running = server.store.actions.live([stack_of(server).id])
+        if comes is not leave and running and running[0].control is None and _may_bake(server):
+            comes(server)
+        settle(server)
+        stack, after = stack_of(server), rows(server)
+        if stack.verb is Verb.CREATE:
+            assert after == before, where
+        elif course == "fired":
+            assert state(stack.verb, stack.status) == "ROLLBACK_COMPLETE", where
+            assert (after, begun_rollbacks(server)) == (before, 1), where
+        else:
+            assert (state(stack.verb, stack.status), begun_rollbacks(server)) == ("UPDATE_COMPLETE", 0), where
+            names = ["/a", "/new", "/g", "g/0", "g/1"]
+            assert {name: len(ids) for name, ids in after.items()} == dict.fromkeys(names, 1), where
+            assert after["/a"] != before["/a"] and after["g/0"] != before["g/0"], where
+        if stack.verb is not Verb.CREATE:
+            last = server.store.actions.last(stack.id, Verb.UPDATE)
+            assert last is not None and last.outputs.guard is not None, where
+            assert last.outputs.guard.result == {"passes": "unknown", "heard": "passed"}.get(course, course), where
+        assert server.store.inconsistencies(server.components.clock.now(), 0.0) == [], where
+    finally:
+        server.close()
+
+
+def _may_bake(server: Embedded) -> bool:
+    """True if the update goes on, and its bake has not ended."""
+    (action,) = server.store.actions.live([stack_of(server).id])
+    guard = action.data.guard
+    return stack_of(server).verb is Verb.UPDATE and (guard is None or guard.ended is None)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("back", [False, True])
-def test_killed_at_every_commit(place: Path, back: bool) -> None:
-    """Acceptance 5: the update ends once, or goes back once, with the old objects."""
+@pytest.mark.parametrize("course", COURSES)
+def test_killed_at_every_commit(place: Path, course: str) -> None:
+    """Acceptance 5. Every third commit of the one that looks again each 15 s until it is heard."""
     files = place / "now" / "files"
     files.mkdir(parents=True)
-    server = start(sqlite(place / "now"))
-    create(server, BEFORE)
-    settle(server)
-    before = rows(server)
-    server.close()
+    begun(prepare, sqlite(place / "now"), str(files)).join(240)
+    copy = copier(place)
+    commits = range(1, MAX_COMMITS, 3 if course == "heard" else 1)
+    kill_at_commits(copy, VICTIMS[course], partial(recover, course, known(copy)), files, 10, commits)
 
-    def recover(database: str, where: str, lease: float = 1e9) -> None:
-        server = start(database, lease)
-        try:
-            running = server.store.actions.live([stack_of(server).id])
-            if back and running and running[0].control is None and stack_of(server).verb is Verb.UPDATE:
-                take_back(server)
-            settle(server)
-            stack, after = stack_of(server), rows(server)
-            if stack.verb is Verb.CREATE:
-                assert after == before, where
-            elif back:
-                assert (stack.verb, stack.status) == (Verb.ROLLBACK, Status.COMPLETE), where
-                assert (after, begun_rollbacks(server)) == (before, 1), where
-            else:
-                assert (stack.verb, stack.status) == (Verb.UPDATE, Status.COMPLETE), where
-                names = ["/a", "/new", "/g", "g/0", "g/1"]
-                assert {name: len(ids) for name, ids in after.items()} == dict.fromkeys(names, 1), where
-                assert after["/a"] != before["/a"] and after["g/0"] != before["g/0"], where
-            assert server.store.inconsistencies(server.components.clock.now(), 0.0) == [], where
-        finally:
-            server.close()
 
-    kill_at_commits(copier(place), taken_back if back else update, recover, files, 10)
+@pytest.mark.postgresql
+@pytest.mark.slow
+@pytest.mark.parametrize("prepared", [prepare], indirect=True)
+@pytest.mark.parametrize("course", few([*COURSES]))
+@pytest.mark.parametrize(
+    "commits", [range(3, MAX_COMMITS, 5), pytest.param(range(1, MAX_COMMITS), marks=pytest.mark.thorough)]
+)
+def test_killed_at_commits_on_postgresql(
+    place: Path, prepared: Callable[[], str], course: str, commits: Iterable[int]
+) -> None:
+    """Every fifth commit, if not in a thorough run: on SQLite it is each."""
+    victim, ends = VICTIMS[course], partial(recover, course, known(prepared))
+    kill_at_commits(prepared, victim, ends, place / "now" / "files", 10, commits, LEASE)
