@@ -45,7 +45,10 @@ def prepare(database: str, files: str) -> None:
 
 
 def bakes(server: Embedded) -> None:
-    """Wait until the update bakes. It may be over at once: an engine before has heard a report."""
+    """Wait until the update bakes.
+
+    That may be over at once, as an engine before has heard a report.
+    """
     root = stack_of(server).id
     eventually(lambda: all(one.data.guard is not None for one in server.store.actions.live([root])), "it bakes")
 

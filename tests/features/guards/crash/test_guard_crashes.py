@@ -78,7 +78,10 @@ def _may_bake(server: Embedded) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("course", COURSES)
 def test_killed_at_every_commit(place: Path, course: str) -> None:
-    """Acceptance 5. Every third commit of the one that looks again each 15 s until it is heard."""
+    """Acceptance 5.
+
+    Every third commit of the update that looks each 15 s whether it was heard.
+    """
     files = place / "now" / "files"
     files.mkdir(parents=True)
     begun(prepare, sqlite(place / "now"), str(files)).join(240)
