@@ -18,6 +18,7 @@ from tests.databases import sqlite
 from tests.laws import FEW_EXAMPLES
 from tests.tables import sampled
 
+from .conftest import template
 from .why_states import PAIRS, STATES, World, identifier
 
 
@@ -193,6 +194,18 @@ def test_a_retained_stack_has_facts_of_its_own(idle: wiring.Embedded) -> None:
     assert world.why()["facts"] == []
     (fact,) = world.heat.get(f"/stacks/s-left/{left.id}/why")["facts"]
     assert (fact["code"], fact["path"]) == ("protected", "a")
+
+
+def test_a_leftover_names_the_stack_that_holds_it(idle: wiring.Embedded) -> None:
+    world, port = world_of(idle, ["leftover"]), identifier()
+    other = world.heat.create(template(p={"type": "OS::Heat::RandomString"}), name="shop", wait=False)
+    row = replace(world.row("a"), id=identifier(), stack_id=other.rpartition("/")[2], name="p", physical_id=port)
+    with world.store.transaction():
+        world.store.resources.insert_many([row])
+        held = replace(world.row("c"), status_reason=f"in use by port {port}, request {identifier()}")
+        world.store.resources.save_many([held])
+    (fact,) = world.why()["facts"]
+    assert fact["text"].endswith(f"is still there; {port} belongs to p of stack shop")
 
 
 def test_the_number_of_statements_does_not_grow(idle: wiring.Embedded, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -350,6 +350,8 @@ def _failures(tree: Tree) -> Iterator[Told]:
         since, steps, code = to_text(now.updated_at or row.updated_at), _after_failure(tree), "failed"
         if _is_leftover(tree, row):
             code, text = "leftover", f"{text}. Its object {row.physical_id or row.physical_name} is still there"
+            held = [f"{key} belongs to {owner}" for key, owner in tree.owners.items() if key in now.status_reason]
+            text = "; ".join([text, *held])
             back = "with the earlier definition, to take the object back where its deletion has not begun"
             steps.append(WayOut(text=back, command=f"heatlite up FILE -n {tree.root.name}"))
         fact = Fact(code=code, what="resource", path=path, id=row.id, since=since, text=text, way_out=steps)

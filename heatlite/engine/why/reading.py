@@ -1,15 +1,16 @@
 """Reads the rows of a tree, and asks the core and features for its facts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import TypeAlias
 
 from heatlite.core.clock import Clock
 from heatlite.core.context import Context
-from heatlite.core.status import LIVE_ACTIONS, ActionStatus
+from heatlite.core.status import LIVE_ACTIONS, ActionStatus, Verb
 from heatlite.core.wire.why import Why
 from heatlite.engine.why.facts import NEEDS_REASON, completed, reasons, scheduled_text, why
 from heatlite.engine.why.tree import Told, Tree
-from heatlite.store.records import ActionRecord, StackRecord
+from heatlite.plugin.naming import UUID
+from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 
 More: TypeAlias = Callable[[Tree, Sequence[Told]], Sequence[Told]]
@@ -66,20 +67,38 @@ class Reasons:
         waits = store.dependencies.open_of([one.id for one in actions])
         own = {one.id for one in actions}
         others = store.actions.by_id([*{one: None for some in waits.values() for one in some if one not in own}])
+        rows = [row for row in store.resources.noteworthy(root.id) if row.stack_id in inside]
         tried = [one.id for one in actions if one.status is ActionStatus.READY and one.retries]
         return Tree(
             stacks=stacks,
-            rows=[row for row in store.resources.noteworthy(root.id) if row.stack_id in inside],
+            rows=rows,
             actions=actions,
             holding=frozenset(one.id for one in store.actions.holding(live)),
             waits=waits,
             others=others,
             errors=store.actions.last_reasons(tried),
             has_engine=any(one.is_up(now) for one in store.services.list()) if actions else True,
+            owners=self._owners(root, inside, rows),
             now=now,
             caller=caller,
             last_request=store.audit.last_of_stack(root.project, root.id, now - RECENT),
         )
+
+    def _owners(self, root: StackRecord, inside: Set[str], rows: Sequence[ResourceRecord]) -> Mapping[str, str]:
+        """Return the resources of other stacks whose objects are in the way of deletions.
+
+        The reason of a deletion names those of its own stack.
+        """
+        states = [row.state_without_lock for row in rows]
+        named = sorted({key for one in states if one.verb is Verb.DELETE for key in UUID.findall(one.status_reason)})
+        found = self._store.resources.with_objects(root.project, named) if named else ()
+        others = [row for row in found if row.stack_id not in inside]
+        stacks = self._store.stacks.of_ids([row.stack_id for row in others]) if others else {}
+        return {
+            row.physical_id: f"{row.name} of stack {stacks[row.stack_id].name}"
+            for row in others
+            if row.physical_id is not None and row.stack_id in stacks
+        }
 
 
 def _waits_for_its_time(action: ActionRecord) -> bool:

@@ -46,6 +46,8 @@ class Tree(Struct, frozen=True, dict=True):
     """True if an engine is alive."""
     now: float
     caller: Context
+    owners: Mapping[str, str] = {}
+    """Objects that errors of deletions name → the resources of other stacks that have them."""
     last_request: AuditRecord | None = None
     """The last request on the root, if it is recent."""
 
