@@ -458,3 +458,14 @@ def test_no_verb_that_passes_for_reading_begins_with_a_word_for_a_change(importe
     nouns = {verb.partition(".")[2] for verb in imported.cloudy.view().simulation.verbs}
     asked = {noun for noun in nouns if not CHANGES.match(noun)}
     assert {noun for noun in asked if not noun.startswith(("get_", "find_", "download_")) and noun[-1] != "s"} == set()
+
+
+def test_an_object_that_vanishes_after_its_plan(imported: Imported) -> None:
+    cloudy = imported.cloudy
+    ids = outside(imported, {"net": resource(NET, name="n"), "vol": resource(VOLUME, size=1)})
+    stack, body = imported.empty(), {**given("net", NET, id=ids["net"]), **given("vol", VOLUME, id=ids["vol"])}
+    digest = imported.plan(stack, body).digest
+    cloudy.view().call("network.delete_network", ids["net"])
+    with pytest.raises(errors.EntityNotFound, match=ids["net"]):
+        imported.operations.start(cloudy.who, stack, imported.asked(body, plan_digest=digest), {"import": body})
+    assert (cloudy.rows(stack), cloudy.get(stack)) == ([], stack)

@@ -305,3 +305,16 @@ def _asked(imported: Imported, source: StackRecord, names: Mapping[str, str], ta
     digest = imported.move_plan(imported.cloudy.get(source), names, target.id).digest
     return moving(names, target.id, digest)
 
+
+
+def test_an_object_that_another_tool_deletes_while_it_moves(imported: Imported) -> None:
+    """A move reads no object: the next check tells."""
+    cloudy = imported.cloudy
+    here, there = cloudy.made({"net": resource(NET, name="n")}, "a"), cloudy.made({}, "b")
+    key = cloudy.row(here, "net").physical_id
+    digest = imported.move_plan(here, {"net": "net"}, "b").digest
+    cloudy.view().call("network.delete_network", key)
+    imported.moves.start(cloudy.who, here, moving({"net": "net"}, "b", digest), {"move": {}})
+    assert cloudy.row(there, "net").physical_id == key
+    assert cloudy.check(there).status is Status.FAILED
+    assert imported.first_plan(cloudy.get(there)) == {"net": "replace"}
