@@ -1,6 +1,6 @@
 """Write the rows of one stack's resources, and the events of their states."""
 
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Set
 from functools import partial
 
 from msgspec.structs import replace
@@ -44,8 +44,8 @@ class RowWriter:
         self.unit_of_work = unit_of_work
         self.resources = resources
         self.now = now
-        self.zones: Mapping[str, str] = {}
-        """Zones of new members of a group, by name, where a policy has decided them."""
+        self.places = {row.name: placed(row) for row in unit_of_work.rows.values() if PLACEMENT in row.data}
+        """By name, the places of members of a group that a policy has decided. New objects get them, too."""
         self._definition: Definition | None = None
         resources.chosen = self.chosen
 
@@ -148,20 +148,10 @@ class RowWriter:
             requires=tuple(sorted(definition.requires)),
             deletion_policy=definition.deletion_policy,
             description=definition.description,
-            data=self._place(definition.name),
+            data=dict(self.places.get(definition.name, {})),
         )
         self.unit_of_work.insert(row)
         return row
-
-    def _place(self, name: str) -> JsonMap:
-        """Return the place of a new row.
-
-        It is that of its former object, else the one that a policy has decided.
-        """
-        former = [row for row in self.unit_of_work.rows.values() if row.name == name and PLACEMENT in row.data]
-        if former:
-            return placed(former[-1])
-        return {PLACEMENT: {"zone": self.zones[name]}} if name in self.zones else {}
 
     def successor(self, row: ResourceRecord, keeps_name: bool) -> ResourceRecord:
         """Insert a row for the replacement of a deleted object.

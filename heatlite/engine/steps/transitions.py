@@ -26,6 +26,7 @@ from heatlite.engine.steps.operation_steps import OperationSteps
 from heatlite.engine.steps.row_writer import STATE_CHANGED, RowWriter, placed, without_attempts
 from heatlite.engine.types.observation import is_compared
 from heatlite.engine.types.resource_factory import ResourceFactory
+from heatlite.plugin.groups import PLACEMENT
 from heatlite.plugin.naming import UUID
 from heatlite.store.records import ResourceRecord
 from heatlite.template.document import Definition
@@ -78,7 +79,8 @@ class Transitions:
             self.operations.tally = data.checked.copy()
         self.left += data.left
         if data.placement is not None:
-            self.rows.zones = {one.name: one.zone for one in data.placement.placements}
+            for one in data.placement.placements:
+                self.rows.places.setdefault(one.name, {PLACEMENT: {"zone": one.zone}})
         self.converging.reverted.update(dict.fromkeys(data.reverted))
         self.converging.unclean.update(data.unclean)
 
