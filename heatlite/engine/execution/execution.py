@@ -321,8 +321,8 @@ class Execution:
         keep = [row.id for row in self._transitions.rows.chosen.values()]
         surplus = planner.plan_cleanup(self._removable(plan, self._transitions.rows.chosen), keep)
         if self._stopping.stop is None and not is_rollback and self.action.inputs.leaves_old:
-            self._aftermath.keep(surplus)
-            if self.action.inputs.guard is not None:
+            yield from self._aftermath.keep(surplus)
+            if self._stopping.stop is None and self.action.inputs.guard is not None:
                 yield from self._aftermath.finish(self._stack)
             return
         if self._stopping.stop is None:

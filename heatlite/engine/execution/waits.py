@@ -19,7 +19,7 @@ from heatlite.engine.calls.stopping import Stopping
 from heatlite.engine.execution.commits import Commits
 from heatlite.engine.execution.final_state import outcome
 from heatlite.engine.planning.plan import Plan, Step
-from heatlite.engine.planning.planner import plan_cleaning, plan_cleanup
+from heatlite.engine.planning.planner import passed_over, plan_cleaning, plan_cleanup
 from heatlite.engine.state.database_retry import retry_while_unavailable
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.guarding import Guarding
@@ -91,9 +91,16 @@ class Aftermath:
         """True if all changes are made: by this update, or by the one before it."""
         return self._commits.data.guard is not None or self._commits.action.inputs.cleans_after is not None
 
-    def keep(self, surplus: Plan) -> None:
-        """Note the old objects for a later clean-up."""
-        self._commits.data = replace(self._commits.data, old=tuple(surplus.steps))
+    def keep(self, surplus: Plan) -> Iterator[float | None]:
+        """Note the old objects for a later clean-up. Those that are passed over go now.
+
+        Yields as `Walker.walk`.
+        """
+        rows = self._transitions.rows
+        gone = passed_over([rows.unit_of_work.rows[key] for key in surplus.steps], rows.chosen)
+        yield from self.delete(plan_cleanup(gone, ()), {})
+        ids = {row.id for row in gone}
+        self._commits.data = replace(self._commits.data, old=tuple(key for key in surplus.steps if key not in ids))
 
     def _begin(self, stack: StackRecord) -> Bake:
         """Write that all changes are made, and until when they may be taken back."""

@@ -216,16 +216,30 @@ def removable(
 
 def _held_outside(rows: Sequence[ResourceRecord], selection: Selection) -> set[str]:
     """Return the ids of the rows that an update leaves out, with those they use."""
+    left_out = (row.id for row in rows if selection.leaves(row.name) and row.id not in (selection.gone or ()))
+    return _with_used(rows, [*(selection.held or ()), *left_out])
+
+
+def _with_used(rows: Sequence[ResourceRecord], of: Iterable[str]) -> set[str]:
+    """Return the ids of some rows, with those they use."""
     known = {row.id: row for row in rows}
-    todo = [*(selection.held or ())]
-    todo += [row.id for row in rows if selection.leaves(row.name) and row.id not in (selection.gone or ())]
-    held = set[str]()
+    todo, held = [*of], set[str]()
     while todo:
         key = todo.pop()
         if key in known and key not in held:
             held.add(key)
             todo += known[key].uses
     return held
+
+
+def passed_over(old: Sequence[ResourceRecord], chosen: Mapping[str, ResourceRecord]) -> list[ResourceRecord]:
+    """Return the old rows that are newer than the chosen ones, and that no other uses.
+
+    A failed update has left them. Until they are gone, each is the current row of its name.
+    """
+    newer = [row for row in old if row.name in chosen and row.id > chosen[row.name].id]
+    used = _with_used(old, {row.id for row in old}.difference(row.id for row in newer))
+    return [row for row in newer if row.id not in used]
 
 
 def plan_check(rows: Iterable[ResourceRecord]) -> Plan:

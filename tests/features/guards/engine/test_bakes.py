@@ -189,6 +189,35 @@ def test_a_cancel_in_the_bake_leaves_old_objects_to_the_next_update(engine: Engi
     assert {len(ids) for ids in objects(engine, stack).values()} == {1}
 
 
+@pytest.mark.parametrize("tree", [deep, rolling])
+@pytest.mark.parametrize("end", ["passes", "rolled back", "cancelled"])
+def test_what_is_taken_back_is_current_while_it_bakes(
+    engine: Engine, tree: Callable[[str], dict[str, Any]], end: str
+) -> None:
+    """After a failed update, the objects that are taken back count at once."""
+    first, second = tree("1"), tree("2")
+    stack = engine.create(**first)
+    before = objects(engine, stack)
+    with engine.clock.held():
+        engine.put(stack, wait=False, further=GUARD, **second)
+        bakes(engine, stack)
+        engine.stacks.cancel(engine.who, engine.get(stack), rollback=False)
+        engine.settle(stack)
+        assert any(len(ids) > 1 for ids in objects(engine, stack).values())
+        engine.put(stack, wait=False, further=GUARD, **first)
+        bakes(engine, stack)
+        now = objects(engine, stack)
+        assert {name: now[name] for name in before} == before
+        if end == "passes":
+            engine.clock.pass_(BAKE)
+        else:
+            engine.stacks.cancel(engine.who, engine.get(stack), rollback=end == "rolled back")
+        engine.settle(stack)
+    after = objects(engine, stack)
+    assert {name: after[name] for name in before} == before
+    assert end == "cancelled" or after == before
+
+
 def test_the_bake_counts_on_top_of_the_deadline(engine: Engine) -> None:
     """Acceptance 8: the time limit is that of the changes and the clean-up."""
     stack = engine.create(BEFORE, timeout_mins=5)

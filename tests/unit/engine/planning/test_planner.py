@@ -370,6 +370,13 @@ def test_requirements_come_first_and_dependents_go_first() -> None:
     assert shown(planner.plan_cleanup(rows, [])) == {"a1": ("delete", "b1"), "b1": ("delete", "")}
 
 
+def test_a_row_is_passed_over_unless_an_older_one_uses_it() -> None:
+    old, new = stored("a"), row(name="a", identifier="a2")
+    assert planner.passed_over([old, new], {"a": old}) == [new]
+    assert planner.passed_over([old, new], {"a": new}) == []
+    assert planner.passed_over([old, new, stored("gone", uses=("a2",))], {"a": old}) == []
+
+
 def test_rows_in_a_circle_can_be_deleted() -> None:
     rows = [stored("a", "b"), stored("b", "a"), stored("c", "a")]
     assert shown(planner.plan_cleanup(rows, [])) == {
