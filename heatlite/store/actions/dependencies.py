@@ -88,7 +88,7 @@ class Dependencies:
         """Resolve all dependencies on an action, or other work, that has ended."""
         self._resolve(action_id, succeeded, now, "")
 
-    def give_up(self, action_id: str, now: float) -> None:
+    def release_waiting(self, action_id: str, now: float) -> None:
         """Resolve the dependencies that need only the end of work that does not answer."""
         self._resolve(action_id, False, now, " AND needs = 'end'")
 

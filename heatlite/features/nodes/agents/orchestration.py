@@ -137,7 +137,7 @@ class Orchestration:
             return line.changes(node.instance, node.revision)
 
     def _learn(self, batch: Sequence[tuple[NodeRecord, Answer | NodeFault]], up: dict[str, NodeRecord]) -> None:
-        """Write the answers of agents, and their failures to answer."""
+        """Write the answers of agents. Nodes of silent agents become UNREACHABLE."""
         turn = self._turn
         now, rows = turn.clock.now(), turn.rows
         ids = [told.id for _, answer in batch if isinstance(answer, Answer) for told in answer.actions]
@@ -188,16 +188,19 @@ class Orchestration:
             rows.nodes.save_many(nodes)
             self._turn.ledger.put(adopted, [])
             self._turn.ledger.record(changed, lines, told)
-            self._release(silent, records, now)
+            self._release_waiting(silent, records, now)
             if has_more:
                 rows.orchestrations.nudge_existing(self._turn.root_id, now)
 
-    def _release(self, silent: Sequence[NodeRecord], records: Sequence[NodeActionRecord], now: float) -> None:
-        """Release actions that wait for a node that no longer answers."""
+    def _release_waiting(self, silent: Sequence[NodeRecord], records: Sequence[NodeActionRecord], now: float) -> None:
+        """Release what needs only the end of actions whose nodes are silent.
+
+        Those actions stay open. If an agent comes back without one, `compare` makes it LOST.
+        """
         ids = {node.id for node in silent}
         for record in records:
             if record.node_id in ids and not record.has_ended:
-                self._turn.store.dependencies.give_up(record.id, now)
+                self._turn.store.dependencies.release_waiting(record.id, now)
 
     # -- software deployments --------------------------------------------------------------------------
 

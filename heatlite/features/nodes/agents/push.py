@@ -65,7 +65,7 @@ class Push:
                 back = [replace(action, sent_at=None, updated_at=now) for action in known if _is_ready(action)]
                 self._turn.ledger.record(back)
                 for action in back:
-                    self._turn.store.dependencies.give_up(action.id, now)
+                    self._turn.store.dependencies.release_waiting(action.id, now)
 
     def _give_up(self, actions: Sequence[NodeActionRecord]) -> None:
         """End actions with too many send errors that their agents do not have.

@@ -63,7 +63,7 @@ class Fleet:
             store.stacks.lock(node.root_id)
             store.of(NodeStore).nodes.save_many([replace(node, state=NodeState.UNREACHABLE)])
             for one in store.of(NodeStore).node_actions.open_of_nodes([node.id]):
-                store.dependencies.give_up(one.id, self.engine.clock.now())
+                store.dependencies.release_waiting(one.id, self.engine.clock.now())
 
     def waits_for(self) -> list[str]:
         """Dependencies of the action on the stack."""

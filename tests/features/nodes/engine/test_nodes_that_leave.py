@@ -18,7 +18,7 @@ def test_a_node_goes_with_the_row_of_its_object(site: Site, as_external: bool) -
     site.orchestrate()
     operations = of.components.of(Detachments)
     asked = convert({"resources": ["a"], "as_external": as_external}, DetachRequest)
-    digest = operations.plan(of.get(site.stack), asked).digest
+    digest = operations.plan(of.who, of.get(site.stack), asked).digest
     asked = convert({"resources": ["a"], "as_external": as_external, "plan_digest": digest}, DetachRequest)
     operations.start(of.who, of.get(site.stack), asked, {})
     nodes = site.store.of(NodeStore).nodes
