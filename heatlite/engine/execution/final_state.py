@@ -61,10 +61,8 @@ def completed_stack(
         reason += f"{DRIFTED}{', '.join(sorted(drifted))} (see resources)"
     if left:
         reason += f". {LEFT}{'; '.join(left)}"
-    if stack.restricted is not None and verb is not Verb.DELETE:
-        names = stack.restricted.left_out
-        more = f" and {len(names) - MOST_LEFT_OUT} more" if len(names) > MOST_LEFT_OUT else ""
-        reason += f". {RESTRICTED}{', '.join(names[:MOST_LEFT_OUT])}{more}"
+    if verb is not Verb.DELETE:
+        reason += restricted_text(stack)
     stack = with_state(stack, verb, Status.COMPLETE, reason)
     match verb:
         case Verb.UPDATE if inputs.heal is not None:
@@ -77,6 +75,15 @@ def completed_stack(
             return replace(stack, deleted_at=now)
         case _:
             return stack
+
+
+def restricted_text(stack: StackRecord) -> str:
+    """Return the end of a reason that names what is left out; "" if nothing is."""
+    if stack.restricted is None:
+        return ""
+    names = stack.restricted.left_out
+    more = f" and {len(names) - MOST_LEFT_OUT} more" if len(names) > MOST_LEFT_OUT else ""
+    return f". {RESTRICTED}{', '.join(names[:MOST_LEFT_OUT])}{more}"
 
 
 def _restriction(stack: StackRecord, inputs: ActionInputs) -> Restriction | None:

@@ -18,6 +18,7 @@ from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import Admission, OperationRequest
 from heatlite.engine.admission.claims import Asked, Change, Claims
 from heatlite.engine.admission.preparation import Prepared
+from heatlite.engine.execution.final_state import restricted_text
 from heatlite.engine.operations import asked
 from heatlite.engine.operations.redefining.tree import REACHED, Draft, NestedChange, Rows, Tree
 from heatlite.engine.operations.stacks import updated
@@ -33,7 +34,7 @@ from heatlite.engine.types.adopted_objects import AdoptedObjects, LiveObject
 from heatlite.engine.types.outputs import StackReader
 from heatlite.engine.types.resource_factory import EngineServices, ResourceFactory
 from heatlite.store.feature_store import Moved, ObjectNews
-from heatlite.store.records import ActionRecord, EventRecord, ResourceRecord, StackRecord
+from heatlite.store.records import ActionRecord, EventRecord, ResourceRecord, Restriction, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.edits import Part, edited, edits_between
 from heatlite.template.environment import names_template
@@ -156,9 +157,9 @@ class Redefining:
                 claim.look(one.preview)
             for moved in change.moved:
                 self._store.move_resources(moved)
-            inputs = ActionInputs(request={operation.value: options})
+            inputs, restricted = ActionInputs(request={operation.value: options}), restrictions(roots, change)
             written = [
-                self._write(context, root, part, inputs, claim)
+                self._write(context, replace(root, restricted=restricted.get(root.id)), part, inputs, claim)
                 for root, part, claim in zip(roots, parts, claims, strict=True)
             ]
         for after, part in zip(written, parts, strict=True):
@@ -255,6 +256,25 @@ class Redefining:
         return Mask(lambda: [*secrets_of(self._store, definitions, stack), *prepared.definition.secrets()])
 
 
+def restrictions(roots: Sequence[StackRecord], change: Redefinition) -> dict[str, Restriction]:
+    """Return what is left out of the stacks after a change, by their ids.
+
+    It goes with resources that move, also to another stack, and ends for those that leave.
+    """
+    gone, found = {*(change.outputs.detached or ())}, dict[str, Restriction]()
+    for root in roots:
+        if root.restricted is None:
+            continue
+        for path in root.restricted.left_out:
+            here = (one for one in change.moved if one.source.root_id == root.id and one.path(path) != path)
+            moved = next(here, None)
+            place, new = (root.id, path) if moved is None else (moved.target.root_id, moved.path(path))
+            if path not in gone:
+                now = found.get(place) or replace(root.restricted.settled, left_out=())
+                found[place] = replace(now, left_out=(*now.left_out, new))
+    return found
+
+
 def require_given(operation: str, digest: str | None) -> None:
     """Raise HTTPBadRequest without the digest of a plan."""
     if digest is None:
@@ -265,4 +285,4 @@ def redefined(stack: StackRecord, request: Request, prepared: Prepared, now: flo
     """Return the stack row with another definition, which it has reached."""
     after = replace(updated(stack, request, prepared, True), updated_at=now)
     after = replace(after, previous_template_id=None, previous_environment=None)
-    return with_state(after, Verb.UPDATE, Status.COMPLETE, REACHED)
+    return with_state(after, Verb.UPDATE, Status.COMPLETE, REACHED + restricted_text(after))
