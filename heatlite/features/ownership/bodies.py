@@ -30,16 +30,11 @@ class ImportedObject(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("give one of id, name and filter")
 
 
-class ImportRequest(Struct, frozen=True, forbid_unknown_fields=True):
-    """Existing objects to take under the care of a stack, and their definitions.
+class NewDefinition(Struct, frozen=True, forbid_unknown_fields=True):
+    """The new definition of a stack. Without one the server edits the stored one."""
 
-    Without a definition the server writes one, of what the objects tell.
-    """
-
-    resources: Annotated[dict[Text, Text | ImportedObject], Meta(min_length=1, max_length=MOST_RESOURCES)]
-    """Paths from the stack on, such as ``data/vol`` → objects; a text is an id."""
     template: Annotated[Any, Meta(extra_json_schema={"type": ["object", "string", "null"]})] = None
-    """As in an update (PATCH). It must define what is imported, and change nothing else."""
+    """As in an update (PATCH). It must define what comes, and change nothing else."""
     files: dict[str, str] | None = None
     """Names and contents of files, as in an update."""
     environment: Annotated[Any, Meta(extra_json_schema={"type": ["object", "string", "null"]})] = None
@@ -48,17 +43,6 @@ class ImportRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Names of environments in ``files``."""
     parameters: dict[str, Any] | None = None
     """Names and values of parameters."""
-    changes: Literal["refuse", "list"] = "refuse"
-    """``list`` keeps differences between objects and definitions as work of the next update."""
-    plan_digest: str | None = None
-    """Digest of the approved plan; required to import."""
-
-    @property
-    def objects(self) -> dict[str, ImportedObject]:
-        """The objects by name."""
-        return {
-            name: ImportedObject(id=one) if isinstance(one, str) else one for name, one in self.resources.items()
-        }
 
     @property
     def definition(self) -> Request | None:
@@ -72,6 +56,27 @@ class ImportRequest(Struct, frozen=True, forbid_unknown_fields=True):
             environment_files=tuple(self.environment_files or ()),
             parameters=self.parameters or {},
         )
+
+
+class ImportRequest(NewDefinition, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Existing objects to take under the care of a stack, and their definitions.
+
+    Without a definition the server writes one, of what the objects tell.
+    """
+
+    resources: Annotated[dict[Text, Text | ImportedObject], Meta(min_length=1, max_length=MOST_RESOURCES)]
+    """Paths from the stack on, such as ``data/vol`` → objects; a text is an id."""
+    changes: Literal["refuse", "list"] = "refuse"
+    """``list`` keeps differences between objects and definitions as work of the next update."""
+    plan_digest: str | None = None
+    """Digest of the approved plan; required to import."""
+
+    @property
+    def objects(self) -> dict[str, ImportedObject]:
+        """The objects by name."""
+        return {
+            name: ImportedObject(id=one) if isinstance(one, str) else one for name, one in self.resources.items()
+        }
 
 
 class DetachRequest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -94,17 +99,21 @@ class MovedResource(Struct, frozen=True, forbid_unknown_fields=True):
     """The new path. That of another resource of its stack if that moves, too."""
 
 
-class MoveRequest(Struct, frozen=True, forbid_unknown_fields=True):
+class MoveRequest(NewDefinition, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Resources that get other names, or go to another stack, with references to them."""
 
     moved: Annotated[tuple[MovedResource, ...], Meta(min_length=1, max_length=MOST_RESOURCES)]
     """The resources. Each path is the old one of one resource at most, and the new one of one at most."""
     to_stack: Text | None = None
     """Name or id of another root stack of the project, in which the new paths are."""
+    to_definition: NewDefinition | None = None
+    """The new definition of that stack. Give both, or none."""
     plan_digest: str | None = None
     """Digest of the approved plan; required to move."""
 
     def __post_init__(self) -> None:
+        if (self.to_definition is not None) != (self.to_stack is not None and self.definition is not None):
+            raise ValueError("to_definition goes with to_stack and a definition of the stack itself")
         if self.to_stack is None and any(one.old == one.new for one in self.moved):
             raise ValueError("a resource moves to its own name")
         if min(len({one.old for one in self.moved}), len({one.new for one in self.moved})) < len(self.moved):

@@ -9,6 +9,12 @@ class NotOnlyImport(Invalid):
     text = "The definition changes more than what is imported: {places}. Nothing was done. Update the stack first."
 
 
+class NotOnlyMove(Invalid):
+    """Definitions change more than they move."""
+
+    text = "The definitions change more than what is moved: {places}. Nothing was done. Update the stack first."
+
+
 class StillReferenced(Conflict):
     """Others read what is to be detached."""
 

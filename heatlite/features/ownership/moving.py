@@ -30,6 +30,7 @@ from heatlite.engine.state.requests import Request, ShownPlan
 from heatlite.engine.state.unit_of_work import MOVED_FROM, MOVED_TO, moved_text, operation_event, with_state
 from heatlite.engine.state.values import current_rows
 from heatlite.engine.types.resource_factory import ResourceFactory
+from heatlite.features.ownership import only_move
 from heatlite.features.ownership.bodies import MoveRequest
 from heatlite.features.ownership.errors import MoveReplaces, ReferencesCross, SnapshotNames
 from heatlite.features.ownership.renames import Foreign, carried, renamed
@@ -129,9 +130,17 @@ class Moves:
         there = here if asked.to_stack is None else self._redefining.tree(self._other(context, stack, asked.to_stack))
         steps, now = self._steps(here, there, asked), self._core.clock.now()
         self._require_movable(stack, steps, binds)
-        documents = _documents(steps)
         trees = [here] if there is here else [here, there]
-        sides = [self._side(context, tree, steps, documents) for tree in trees]
+        definitions = [asked.definition, None if asked.to_definition is None else asked.to_definition.definition]
+        if asked.definition is None:
+            documents = _documents(steps)
+            definitions = [_edited(tree, steps, documents) for tree in trees]
+        else:
+            documents = _documents([step for step in steps if step.source.is_group])
+        sides = [
+            self._side(context, tree, steps, documents, request or Request(), is_given=asked.definition is not None)
+            for tree, request in zip(trees, definitions, strict=False)
+        ]
         left = [waiting(side.draft.plan()) for side in sides]
         _require_no_replacement(steps, sides, left, [self._before(tree, now) for tree in trees])
         after = [{row.id: row for row in side.moved} for side in sides]
@@ -254,26 +263,30 @@ class Moves:
                 raise SnapshotNames(stack_name=stack.name, snapshot=snapshot.id, names=names)
 
     def _side(
-        self, context: Context, tree: Tree, steps: Sequence[_Step], documents: Mapping[str, JsonMap]
+        self,
+        context: Context,
+        tree: Tree,
+        steps: Sequence[_Step],
+        documents: Mapping[str, JsonMap],
+        request: Request,
+        is_given: bool,
     ) -> _Side:
-        """Return one of the trees as it becomes."""
-        levels = {one.path: one for step in steps for one in (step.source, step.target) if tree.has(one)}
-        edits = {
-            path: [*edits_between(Part.TEMPLATE, one.definition.template.document, documents[one.stack.id])]
-            for path, one in levels.items()
-            if not one.is_group
-        }
-        request, environment = tree.edited(edits), _environment(tree, steps)
-        if environment is not None:
-            files = {**tree.level(()).definition.template.files, **request.files}
-            template = request.template or tree.level(()).definition.template.document
-            request = replace(request, template=template, files=files, environment=environment)
-        prepared = self._core.preparation.changed(tree.root, request, existing=environment is None)
+        """Return one of the trees as it becomes.
+
+        `is_given`: the request has a new definition. An edited one has the whole environment, if that changes.
+        """
+        levels, existing = _levels(tree, steps), is_given or request.environment is None
+        prepared = self._core.preparation.changed(tree.root, request, existing)
         draft = self._redefining.draft(context, tree, request, prepared, self._core.engine_services)
+        if is_given:
+            files = {one.file for one in levels.values()}
+            only_move.require_rest(tree.level(()).definition, prepared.definition, files)
         moved = list[ResourceRecord]()
         for path, level in sorted(levels.items()):
             if level.is_group:
                 draft.set_members(path, documents[level.stack.id])
+            elif is_given:
+                _require_only(level, draft.definition(path), steps)
             rows = _rows(level, draft.definition(path), [one for one in steps if level in (one.source, one.target)])
             draft.set(path, rows)
             old = {row.id for step in steps for row in step.rows.values()}
@@ -323,6 +336,23 @@ def _is_recorded(data: JsonMap, names: Sequence[str]) -> bool:
     return True
 
 
+def _levels(tree: Tree, steps: Sequence[_Step]) -> dict[Path, Level]:
+    """Return the stacks of a tree that take part."""
+    return {one.path: one for step in steps for one in (step.source, step.target) if tree.has(one)}
+
+
+def _require_only(level: Level, after: Definition, steps: Sequence[_Step]) -> None:
+    """Raise NotOnlyMove if a given definition of a stack changes more than it moves."""
+    gone, come = set[str](), dict[str, Json]()
+    for step in steps:
+        if step.source == level:
+            gone |= step.names.keys()
+        if step.target == level:
+            written = step.source.definition.template.resources
+            come |= {new: written[old] for old, new in step.names.items()}
+    only_move.require(level, after, gone, come)
+
+
 # -- definitions ---------------------------------------------------------------------------------------
 
 
@@ -341,6 +371,21 @@ def _documents(steps: Sequence[_Step]) -> dict[str, JsonMap]:
     if places:
         raise ReferencesCross(places="; ".join(places[:MOST_PLACES]))
     return found
+
+
+def _edited(tree: Tree, steps: Sequence[_Step], documents: Mapping[str, JsonMap]) -> Request:
+    """Return the definition of a tree with new templates, as an update would give it."""
+    edits = {
+        path: [*edits_between(Part.TEMPLATE, one.definition.template.document, documents[one.stack.id])]
+        for path, one in _levels(tree, steps).items()
+        if not one.is_group
+    }
+    request, environment = tree.edited(edits), _environment(tree, steps)
+    if environment is None:
+        return request
+    before = tree.level(()).definition.template
+    template, files = request.template or before.document, {**before.files, **request.files}
+    return replace(request, template=template, files=files, environment=environment)
 
 
 def _carry(step: _Step, documents: dict[str, JsonMap]) -> Iterator[str]:

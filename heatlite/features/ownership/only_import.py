@@ -18,7 +18,7 @@ def require(tree: Tree, after: Definition, imported: Mapping[Path, Collection[st
     """
     before, files = tree.level(()).definition, after.template.files
     known = {name: text for name, text in before.template.files.items() if files.get(name, text) != text}
-    places = [*_environment(before, after)]
+    places = [*environment(before, after)]
     for path, names in {(): (), **imported}.items():
         level = tree.level(path)
         document = after.template.document
@@ -46,25 +46,26 @@ def _template(before: Definition, new: Mapping[str, Json], names: Collection[str
         one, other = old.get(section), new.get(section)
         if section == resources:
             kept = [{name: value for name, value in as_map(part).items() if name not in names} for part in (one, other)]
-            yield from _changed(section, *kept)
+            yield from changed(section, *kept)
             yield from (f"{section}.{name}" for name in kept[1].keys() - kept[0].keys())
         elif isinstance(one, Mapping) or one is None and isinstance(other, Mapping):
-            yield from _changed(section, as_map(one), as_map(other))
+            yield from changed(section, as_map(one), as_map(other))
         elif not same(one, other):
             yield section
 
 
-def _environment(before: Definition, after: Definition) -> Iterator[str]:
+def environment(before: Definition, after: Definition) -> Iterator[str]:
+    """Yield what an environment changes or lacks."""
     old, new = before.environment.to_dict(), after.environment.to_dict()
     for section in old:
         one, other = old[section], new.get(section)
         if isinstance(one, Mapping):
-            yield from _changed(section, as_map(one), as_map(other))
+            yield from changed(section, as_map(one), as_map(other))
         elif not same(one, other):
             yield section
 
 
-def _changed(section: str, before: Mapping[str, Json], after: Mapping[str, Json]) -> Iterator[str]:
+def changed(section: str, before: Mapping[str, Json], after: Mapping[str, Json]) -> Iterator[str]:
     """Yield the entries that are changed or missing."""
     for name, value in before.items():
         if name not in after or not same(value, after[name]):

@@ -47,14 +47,18 @@ class Imported:
         assert after is not None
         return after
 
-    def move_plan(self, stack: StackRecord, names: Mapping[str, str], to_stack: str | None = None) -> ShownPlan:
+    def move_plan(
+        self, stack: StackRecord, names: Mapping[str, str], to_stack: str | None = None, **more: Any
+    ) -> ShownPlan:
         """Return the plan of a move."""
-        return self.moves.plan(self.cloudy.who, stack, moving(names, to_stack))
+        return self.moves.plan(self.cloudy.who, stack, moving(names, to_stack, **more))
 
-    def moved(self, stack: StackRecord, names: Mapping[str, str], to_stack: str | None = None) -> StackRecord:
+    def moved(
+        self, stack: StackRecord, names: Mapping[str, str], to_stack: str | None = None, **more: Any
+    ) -> StackRecord:
         """Return the stack after a move, which changes nothing in the cloud."""
         with self.untouched():
-            asked = moving(names, to_stack, self.move_plan(stack, names, to_stack).digest)
+            asked = moving(names, to_stack, self.move_plan(stack, names, to_stack, **more).digest, **more)
             self.moves.start(self.cloudy.who, stack, asked, {"move": to_builtins(asked)})
         return self.cloudy.get(stack)
 
@@ -90,10 +94,12 @@ class Imported:
         }
 
 
-def moving(names: Mapping[str, str], to_stack: str | None = None, digest: str | None = None) -> MoveRequest:
+def moving(
+    names: Mapping[str, str], to_stack: str | None = None, digest: str | None = None, **more: Any
+) -> MoveRequest:
     """Return the body of a move."""
     moved = [{"from": old, "to": new} for old, new in names.items()]
-    return convert({"moved": moved, "to_stack": to_stack, "plan_digest": digest}, MoveRequest)
+    return convert({"moved": moved, "to_stack": to_stack, "plan_digest": digest, **more}, MoveRequest)
 
 
 @pytest.fixture

@@ -6,10 +6,12 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec import ValidationError
 from msgspec.structs import replace
 
 from heatlite.core.errors import (
     ActionConflict,
+    HeatliteError,
     HTTPBadRequest,
     InvalidStackState,
     PlanChanged,
@@ -20,7 +22,12 @@ from heatlite.core.errors import (
 )
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
-from heatlite.features.ownership.errors import DefinitionOutdated, ReferencesCross, SnapshotNames
+from heatlite.features.ownership.errors import (
+    DefinitionOutdated,
+    NotOnlyMove,
+    ReferencesCross,
+    SnapshotNames,
+)
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.source.loader import load
 from tests.engine.conftest import attr, param, ref, resource, template
@@ -318,3 +325,48 @@ def test_an_object_that_another_tool_deletes_while_it_moves(imported: Imported) 
     assert cloudy.row(there, "net").physical_id == key
     assert cloudy.check(there).status is Status.FAILED
     assert imported.first_plan(cloudy.get(there)) == {"net": "replace"}
+
+
+def test_definitions_that_do_without(imported: Imported) -> None:
+    """A subnet and its network come to stacks of their own."""
+    cloudy = imported.cloudy
+    own = {"net": resource(NET, name="n"), "sub": resource(SUBNET, network=ref("net"), cidr="10.0.0.0/24")}
+    document = {**template(**own), "outputs": {"cidr": {"value": attr("sub", "cidr")}}}
+    here, there = cloudy.create(document, "a"), cloudy.made({"v": resource(VALUE, value=1)}, "b")
+    key, before = cloudy.row(here, "net").physical_id, cloudy.row(here, "sub")
+    with pytest.raises(ReferencesCross):
+        imported.move_plan(here, {"sub": "teil"}, "b")
+    left = template(net=own["net"])
+    outputs = {**left, "outputs": {"net": {"value": ref("net")}}}
+    part = {"teil": resource(SUBNET, network=param("net"), cidr="10.0.0.0/24")}
+    new: Any = template(parameters={"net": {"type": "string", "default": key}}, v=resource(VALUE, value=1), **part)
+    wrong: Any = {**new, "resources": {**new["resources"], "v": resource(VALUE, value=2)}}
+    other: Any = {**new, "resources": {**new["resources"], "teil": {**part["teil"], "type": NET}}}
+    for mine, yours, place in (
+        (template(net=resource(NET, name="m")), new, r"resources\.net"),
+        (document, new, r"resources\.sub"),
+        (outputs, wrong, r"resources\.v"),
+        (outputs, {**new, "resources": {"v": resource(VALUE, value=1)}}, r"resources\.teil"),
+        (outputs, {**new, "description": "x"}, "description"),
+    ):
+        with pytest.raises(NotOnlyMove, match=place):
+            imported.move_plan(here, {"sub": "teil"}, "b", template=mine, to_definition={"template": yours})
+    with pytest.raises(HeatliteError):
+        imported.move_plan(here, {"sub": "teil"}, "b", template=outputs, to_definition={"template": other})
+    with pytest.raises(NotOnlyMove, match=f"file {INNER}"):
+        below = tree(imported, "c", sub=resource(VALUE, value=1))
+        given = {**template(data={"type": DATA}, teil=resource(VALUE, value=1))}
+        text = {INNER: INNER_TEXT.replace("inner", "other")}
+        imported.move_plan(below, {"sub": "teil"}, template=given, files=text)
+    with pytest.raises(ValidationError, match="to_definition goes with"):
+        imported.move_plan(here, {"sub": "teil"}, "b", template=outputs)
+    options = {"template": outputs, "to_definition": {"template": new}}
+    assert imported.move_plan(here, {"sub": "teil"}, "b", **options).later == ()
+    here = imported.moved(here, {"sub": "teil"}, "b", **options)
+    after = cloudy.row(there, "teil")
+    assert (after.id, after.physical_id, after.requires) == (before.id, before.physical_id, ())
+    assert cloudy.components.reader.outputs(here)[0]["output_value"] == key
+    for stack in (here, cloudy.get(there)):
+        assert imported.first_plan(stack) == {}
+        cloudy.patch(stack)
+    assert cloudy.row(there, "teil").physical_id == before.physical_id

@@ -95,9 +95,9 @@ def test_restores_adoptions_and_moves_make_one(engine: Engine, kept: Kept) -> No
     assert kept.results(stack) == [ENDED] * 3
     engine.components.snapshots.delete(engine.who, engine.get(stack), snapshot.id)
     engine.settle(stack)
-    moves, asked = engine.components.of(Moves), MoveRequest((MovedResource("a", "b"),))
+    moves, asked = engine.components.of(Moves), MoveRequest(moved=(MovedResource("a", "b"),))
     digest = moves.plan(engine.who, engine.get(stack), asked).digest
-    moves.start(engine.who, engine.get(stack), MoveRequest(asked.moved, plan_digest=digest), {"move": {}})
+    moves.start(engine.who, engine.get(stack), MoveRequest(moved=asked.moved, plan_digest=digest), {"move": {}})
     newest = kept.of(stack)[-1]
     assert (newest.number, newest.result, newest.plan_digest) == (4, ENDED, digest)
     record = Adopted(made(), {}, {}, {})
