@@ -38,6 +38,7 @@ class ParameterSourcesFeature(Feature):
         "plan": ("heatlite.features.parameter_sources.commands.sources",),
     }
     modules = ("heatlite.features.parameter_sources.api.routes",)
+    pages = "heatlite.features.parameter_sources.pages"
 
     def rules(self) -> Mapping[str, frozenset[str]]:
         from heatlite.features.parameter_sources.api.rules import RULES

@@ -169,7 +169,7 @@ def test_hostile_names_stay_text(visit: Callable[..., User], api: Api) -> None:
     api.settle(path)
     mia = visit()
     shown = {"list": "?search=nnn", "stack": path}
-    shown |= {part: f"{path}/{part}" for part in ("lock", "delete", "history?diff=2&to=1")}
+    shown |= {part: f"{path}/{part}" for part in ("lock", "delete", "history?diff=2&to=1", "values")}
     for name, part in shown.items():
         mia.open(path if part == path else part)
         mia.check(f"hostile-{name.partition('?')[0]}")
@@ -269,7 +269,7 @@ def test_every_page_in_the_dark_zoomed_and_on_a_phone(visit: Callable[..., User]
     mark = {"mark_unhealthy": True, "resource_status_reason": "no answer on port 80"}
     api.call("PATCH", f"/v1/{member}", mark, code=200)
     parts = ["", "/progress", "/outputs", "/snapshots", "/health", "/lock", "/nodes", "/change", "/resources/web/1"]
-    parts += ["/delete", "/history?diff=2&to=1"]
+    parts += ["/delete", "/history?diff=2&to=1", "/values?plan=refresh"]
     pages = ["", "/new", "/approvals", "/actions", "/healing", "/nodes", "/playbooks", "/services", "/audit"]
     api.call("PATCH", path, {"tags": "prod,zone:b"}, code=202)
     api.settle(path)

@@ -38,7 +38,8 @@ class LateClock(Clock):
 
 Serve = Callable[..., wiring.Embedded]
 STACK_PAGES = (
-    "", "/progress", "/outputs", "/snapshots", "/health", "/lock", "/nodes", "/schedules", "/history", "/delete",
+    "", "/progress", "/outputs", "/snapshots", "/health", "/lock", "/nodes", "/schedules", "/history", "/values",
+    "/delete",
 )  # fmt: skip
 PROJECT_PAGES = ("", "/approvals", "/actions", "/healing", "/nodes", "/playbooks", "/schedules", "/audit")
 

@@ -1,0 +1,3 @@
+"""The dashboard."""
+
+from tests.features.dashboard.conftest import browser, server  # noqa: F401
