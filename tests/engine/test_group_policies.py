@@ -194,6 +194,18 @@ def test_members_are_made_and_given_up_by_zone(cloudy: Cloudy) -> None:  # noqa:
     assert zones_of(cloudy, stack) == left, "a replaced member stays in its zone"
     assert {row.data[PLACEMENT]["zone"] for row in cloudy.rows(below)} == {"nova", "east"}  # type: ignore[index,call-overload]
 
+def test_members_that_were_there_count_as_elsewhere(cloudy: Cloudy) -> None:  # noqa: F811
+    """They leave first."""
+    cloudy.admin.call("compute.create_aggregate", name="east", availability_zone="east")
+    made = {"g": resource("OS::Heat::ResourceGroup", count=2, resource_def=SERVER)}
+    stack = cloudy.made(made)
+    asked(cloudy, stack, AttachPolicy("zones", "zone_placement", ZONES))
+    changed(cloudy, stack, ScaleOut(2))
+    changed(cloudy, stack, ScaleIn(2))
+    assert names(cloudy, stack) == ["2", "3"]
+    assert Counter(zones_of(cloudy, stack).values()) == {"nova": 1, "east": 1}
+
+
 @pytest.mark.parametrize("fault", few([
     {"verb": "compute.create_server", "number": 1, "raises": "lost"},
     {"verb": "compute.create_server", "number": 2, "raises": "unavailable"},

@@ -5,9 +5,8 @@ from contextlib import suppress
 from typing import Final, cast
 
 from heatlite.clients.cloud import CloudError, CloudNotFound
-from heatlite.core.json import Json, JsonMap, as_map, as_maps
+from heatlite.core.json import Json, JsonMap, as_maps
 from heatlite.plugin import Change, CloudResource, ReplaceResource, Resource, Schema, ServiceConflict
-from heatlite.plugin.groups import PLACEMENT
 from heatlite.plugin.needs import Find, Need
 from heatlite.plugin.signing import KEY
 from heatlite.resources.heat.software.configs import text_of
@@ -18,7 +17,7 @@ from heatlite.resources.nova.changes import HALTED, IDLE, TASK, Changes
 from heatlite.resources.nova.images import Images
 from heatlite.resources.nova.needs import server_needs
 from heatlite.resources.nova.running_server import GONE, RunningServer
-from heatlite.resources.nova.server_properties import texts
+from heatlite.resources.nova.server_properties import placed, texts
 
 VOLUMES: Final = "os-extended-volumes:volumes_attached"
 GOES_WITH_IT: Final = "delete_on_termination"
@@ -37,6 +36,7 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
     # the ports (`Ports`), the remaining update steps (`todo`), and the state before a lock (`was_locked`).
 
     counts = ("compute.instances",)
+    obeys_placement = True
     name_limit = 53
     snapshot_on_delete = True
     kept_when_well = True
@@ -74,20 +74,13 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
     def create_args(self) -> JsonMap:
         props = self.props
         args = {**self.sent(), "flavorRef": props.flavor, "imageRef": props.image or "", "tags": props.tags or []}
-        args["metadata"] = texts(props.metadata)
-        if props.availability_zone is None and PLACEMENT in self.data:
-            args["availability_zone"] = as_map(self.data[PLACEMENT])["zone"]
+        args |= {"metadata": texts(props.metadata), **placed(props, self.data)}
         args["networks"] = self._ports.wanted(self._specs(self.facts.properties))
         if not self._ports.nics and props.security_groups:
             args["security_groups"] = [{"name": name} for name in props.security_groups]
         text = self._user_data()
         if text:
             args["user_data"] = user_data.encoded(text)
-        hints = dict(props.scheduler_hints or {})
-        if props.reservation_id is not None:
-            hints["reservation"] = props.reservation_id
-        if hints:
-            args["scheduler_hints"] = hints
         mapping = disks.mapping(props.image, props.block_device_mapping or (), props.block_device_mapping_v2 or ())
         if mapping:
             args["block_device_mapping_v2"] = mapping

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 
-from heatlite.core.json import Json, JsonMap, heat_text, parse, same
+from heatlite.core.json import Json, JsonMap, as_map, heat_text, parse, same
 from heatlite.plugin import prop
+from heatlite.plugin.groups import PLACEMENT
 from heatlite.resources.heat.software.targets import TargetProps
 from heatlite.resources.nova import disks
 from heatlite.resources.nova.disks import Disk, DiskV2
@@ -84,6 +85,17 @@ class ServerProps(TargetProps):
         if len(nics) > 1 and any(nic.given("allocate_network") for nic in nics):
             return "allocate_network cannot be given beside other networks"
         return None
+
+
+def placed(props: ServerProps, data: Mapping[str, Json]) -> JsonMap:
+    """Return hints for the scheduler, and the zone that a policy has decided."""
+    args: JsonMap = {}
+    hints = dict(props.scheduler_hints or {})
+    if props.availability_zone is None and PLACEMENT in data:
+        args["availability_zone"] = as_map(data[PLACEMENT])["zone"]
+    if props.reservation_id is not None:
+        hints["reservation"] = props.reservation_id
+    return {**args, "scheduler_hints": hints} if hints else args
 
 
 def texts(metadata: Mapping[str, Json]) -> JsonMap:
