@@ -107,6 +107,7 @@ class AuditTrail:
             reason=req.refusal[:MAX_REASON],
             plan_digest=None if req.plan_digest is None else req.plan_digest[:64],
             action_id=req.queued[0] if req.queued else None,
+            approval_id=None if caller is None or not caller.approvals else caller.approvals[-1],
         )
 
 

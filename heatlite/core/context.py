@@ -50,6 +50,8 @@ class Context(HidesSecrets, frozen=True):
     """Test whether the access policy allows a rule while the request is served."""
     queued: list[str] = []
     """The ids of the actions that the request has put into the queue so far."""
+    approvals: list[str] = []
+    """The ids of the approvals that the request has asked for, decided or used so far."""
     granted: frozenset[str] | None = None
     """The roles of the caller's account, which are those that the caller can delegate; None: `roles`.
     The access policy adds `ADMIN` to `roles`, or removes it."""

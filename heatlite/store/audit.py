@@ -73,6 +73,8 @@ class AuditRecord(Struct, frozen=True):
     plan_digest: str | None = None
     action_id: str | None = None
     """The queued action."""
+    approval_id: str | None = None
+    """The approval that was asked for, decided or used."""
     times: int = 1
     """Refused requests of this row: equal ones in a minute, or further ones of the caller in an hour."""
     last_time: float = 0.0

@@ -367,6 +367,8 @@ class ActionRecord(Struct, frozen=True):
     """True if the end wakes the parent at once, even if other children still run."""
     request: JsonMap | None = None
     """Of a scheduled action: the request to carry out at its time; None from then on."""
+    approval_id: str | None = None
+    """The approval that it waits for, or that it needed."""
 
     @property
     def name(self) -> str:

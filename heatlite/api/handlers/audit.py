@@ -61,4 +61,5 @@ def view(record: AuditRecord) -> JsonMap:
         "reason": record.reason,
         "plan_digest": record.plan_digest,
         "action_id": record.action_id,
+        "approval_id": record.approval_id,
     }

@@ -485,6 +485,7 @@ def action(base: str, record: ActionRecord, relations: Relations, guard: JsonMap
             parent=record.parent_id,
             depends_on=list(relations.depends_on),
             depended_by=list(relations.depended_by),
+            approval_id=record.approval_id or UNSET,
             links=[
                 link("self", action_url(base, record.project, record.id)),
                 link("stack", f"{project_url(base, record.project)}/stacks/{record.stack_id}"),

@@ -9,7 +9,7 @@ from heatlite.cli.session import Host, connect
 
 COLUMNS = (
     "time", "user", "operation", "stack_name", "resource_name", "target", "outcome", "reason", "address", "times",
-    "status", "request_id", "plan_digest", "action_id",
+    "status", "request_id", "plan_digest", "action_id", "approval_id",
 )  # fmt: skip
 
 commands = CommandGroup()

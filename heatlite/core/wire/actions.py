@@ -2,6 +2,8 @@
 
 from typing import Annotated
 
+from msgspec import UNSET, UnsetType
+
 from heatlite.core.json import AnyMap
 from heatlite.core.status import ActionStatus, Control
 from heatlite.core.wire.base import Answer, Count, Links, Time, column
@@ -100,6 +102,8 @@ class Action(BegunAction, frozen=True):
     """Ids of the actions that wait for this one; the parent of a derived action is one."""
     links: Links
     """``self``, and ``stack``: the target."""
+    approval_id: str | UnsetType = UNSET
+    """The approval that the action waits for, or that it needed. Others have no such key."""
 
 
 class Transition(Answer, frozen=True, rename={"from_": "from"}):

@@ -154,7 +154,10 @@ class ScheduledRequests:
         self._check_author(self._author_now(context, stack), later)
         held = self._scheduled_actions.free(stack)
         action = self._admission.new_action(context, held, verb, ActionInputs())
-        action = replace(action, request=to_builtins(later), data=data, status_reason=reason)
+        approval = None if data.approval is None else data.approval.id
+        action = replace(
+            action, request=to_builtins(later), data=data, status_reason=reason, approval_id=approval
+        )
         return self._scheduled_actions.keep(context, action, None)
 
     @staticmethod

@@ -104,6 +104,7 @@ class ApprovalExaminer(Examiner):
                 record = self._replace(found, record, now)
             if not is_new and context.options.get(OPTION) == WAIT and record.action_id is None:
                 record = self._keep(asked, record)
+            context.approvals[:] = [record.id]
         if begun is not None and record.action_id == begun:
             return plan_changed(record)
         if context.options.get(OPTION) == WAIT and record.action_id is not None:
@@ -155,7 +156,8 @@ class ApprovalExaminer(Examiner):
             if kept is not None and kept.request is not None:
                 record = replace(record, action_id=kept.id)
                 self.store.queue.take(kept.id)
-                self.store.queue.schedule(replace(kept, data=awaited(kept, record), status_reason=waits_for(record)))
+                waiting = replace(kept, data=awaited(kept, record), approval_id=record.id)
+                self.store.queue.schedule(replace(waiting, status_reason=waits_for(record)))
                 self.rows.move(record, record)
         return record
 
@@ -178,7 +180,10 @@ class ApprovalClaim(Claim):
         self._examiner = examiner
         self._asked = asked
         self._policy = Policy()
+        self._held: ApprovalRecord | None = None
+        """The approval that the operation needs."""
         self._used: ApprovalRecord | None = None
+        """The same, if it is not being decided by what begins."""
         self._continued: ApprovalRecord | None = None
 
     def look(self, preview: Callable[[], StackPreview]) -> Sequence[str]:
@@ -205,6 +210,7 @@ class ApprovalClaim(Claim):
         seen = asked.shown(preview())
         found = examiner.rows.open(key_of(examiner.store, asked))
         if found is not None and found.digest == seen.digest and self._allows(found):
+            self._held = found
             self._used = found if found.state is ApprovalState.APPROVED else None
             return
         raise Undecided(lambda: examiner.request(asked, seen, because, policy))
@@ -221,11 +227,19 @@ class ApprovalClaim(Claim):
         """Use the approval. Raises ActionConflict if another request has used it."""
         if self._continued is not None:
             self._examiner.rows.move(self._continued, replace(self._continued, used_by=action.id))
+            self._note(self._continued, action)
+        if self._held is not None:
+            self._note(self._held, action)
         if self._used is None:
             return
         used = replace(ended(self._used, ApprovalState.DONE), action_id=action.id, used_by=action.id)
         if not self._examiner.journal.moved(self._used, used):
             raise ActionConflict(f"Another request has used the approval {used.id} of stack {stack.name}.")
+
+    def _note(self, record: ApprovalRecord, action: ActionRecord) -> None:
+        """Note the approval of an action, and of the request."""
+        self._examiner.store.queue.note_approval(action.id, record.id)
+        self._asked.context.approvals[:] = [record.id]
 
 
 def key_of(store: Store, asked: Asked) -> str:

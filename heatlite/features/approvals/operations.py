@@ -274,9 +274,13 @@ class Approvals:
                 if found is not None:
                     self._journal.moved(found, replace(ended(found, ApprovalState.OBSOLETE), replaced_by=new.id))
                 self._journal.requested(new)
+                if new.action_id is not None:
+                    self._store.queue.note_approval(new.action_id, new.id)
+                _note(decision.by, new)
             return
         if found is None:
             return
+        _note(decision.by, found)
         after = ended(found, _AFTER[decision.step])
         if decision.by is not None and decision.by.user == HEATLITE:
             after = replace(after, state=ApprovalState.EXPIRED)
@@ -325,6 +329,12 @@ class Approvals:
         """End the approvals of a stack that is gone. Call in the transaction of its end."""
         for record in self._rows.opens(stack_id):
             self._journal.moved(record, ended(record, ApprovalState.OBSOLETE))
+
+
+def _note(by: Context | None, record: ApprovalRecord) -> None:
+    """Note the approval for the row of the request in the audit log."""
+    if by is not None:
+        by.approvals[:] = [record.id]
 
 
 def _target(record: ApprovalRecord) -> str:

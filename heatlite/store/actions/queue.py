@@ -110,6 +110,10 @@ class ActionQueue:
         """Have a run hold its stack again. Its admission has passed."""
         self._database.write("UPDATE action SET exclusive_key = ? WHERE id = ?", (exclusive_key(run), run.id))
 
+    def note_approval(self, action_id: str, approval_id: str) -> None:
+        """Note the approval of an action, in the transaction that has added it."""
+        self._database.write("UPDATE action SET approval_id = ? WHERE id = ?", (approval_id, action_id))
+
     def take(self, action_id: str) -> None:
         """Remove a scheduled action: the one that begins in its place has its id.
 

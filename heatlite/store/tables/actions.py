@@ -58,6 +58,7 @@ class Action(peewee.Model):
     """Number of takeovers since the last commit."""
     request = EncryptedField(null=True)
     """Of a scheduled action: the request to carry out at its time; NULL from then on."""
+    approval_id = peewee.CharField(max_length=36, null=True)
 
     class Meta:
         table_name = "action"

@@ -37,6 +37,7 @@ class Audit(peewee.Model):
 
     target = LongTextField(null=True)
     """Id or name of what else the request concerns: a run, a token."""
+    approval_id = peewee.CharField(max_length=36, null=True)
 
     class Meta:
         table_name = "audit"

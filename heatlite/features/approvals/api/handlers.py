@@ -96,6 +96,7 @@ class ApprovalRoutes:
         if record.resource:
             req.concerns(resource_name=record.resource)
         req.plan_digest = record.digest
+        req.caller.approvals[:] = [record.id]
         return record
 
     def _shown(self, req: Request, record: ApprovalRecord) -> JsonMap:

@@ -427,3 +427,30 @@ def test_why_it_waits(own_heat: Heat, query: str) -> None:
     reject = next(one for one in fact["way_out"] if (one["path"] or "").endswith("/reject"))
     heat.call(reject["method"], reject["path"], reject["body"], code=200)
     assert [one for one in heat.get(f"{path}/why")["facts"] if one["code"] == "approval"] == []
+
+
+@pytest.mark.parametrize("query", ["", "?approval=wait"])
+def test_actions_and_the_audit_log_name_the_approval(own_heat: Heat, query: str) -> None:
+    """The request, the decision, and what it began."""
+    heat = own_heat
+    path = heat.create(template(a=THING))
+    policy(heat, approve="removals")
+    body = {"template": template(b={**THING, "properties": {"fail": True}})}
+    heat.call("PUT", path + query, body)
+    (found,) = heat.get("/approvals")["approvals"]
+    approve(heat, found)
+    if not query:
+        heat.call("PUT", path, body, code=202)
+    heat.settle(path, "UPDATE_FAILED")
+    heat.call("POST", f"{path}/actions", {"retry": None}, code=200)
+    heat.settle(path, "UPDATE_FAILED")
+    heat.call("POST", f"{path}/actions", {"check": None}, code=200)
+    actions = {one["id"]: one for one in heat.get("/actions")["actions"]}
+    shown = [one.get("approval_id") for one in actions.values() if one["action"] == "STACK_UPDATE"]
+    assert shown == [found["id"]] * 2
+    assert {"approval_id" in one for one in actions.values() if one["action"] != "STACK_UPDATE"} == {False}
+    rows = [one for one in heat.get("/audit")["audit"] if one["stack_name"] == "s"]
+    named = [one["operation"] for one in rows if one["approval_id"] == found["id"]]
+    again = [] if query else ["stacks:update"]
+    assert named == ["actions:retry", *again, "stacks:approve", "stacks:update"]
+    assert {one["approval_id"] for one in rows if one["operation"] not in named} == {None}

@@ -112,6 +112,9 @@ def proposed(server: wiring.Embedded, stack: StackRecord) -> str:
 
 
 SUBJECTS = ("node_action", "playbook_run", "repair")
+RULES = {
+    "node_actions:approve", "node_actions:reject", "node_playbooks:approve", "node_playbooks:reject", "health:operate",
+}
 AFTER = {
     ("node_action", "approve"): {"PENDING_SCHEDULE", "NEW"},
     ("playbook_run", "approve"): {"WAITING"},
@@ -145,6 +148,10 @@ def test_one_record_by_both_routes(server: wiring.Embedded, subject: str, word: 
     assert after["state"] == ("DONE" if word == "approve" else "REJECTED")
     assert after["decided_by"] == "anonymous"
     assert work.state() in AFTER[subject, word]
+    (decided,) = [one for one in work.heat.get("/audit")["audit"] if one["approval_id"] and one["operation"] in RULES]
+    assert decided["approval_id"] == found["id"]
+    if subject == "playbook_run":
+        assert work.heat.get(f"/actions/{work.target}")["action"]["approval_id"] == found["id"]
     work.new(word, 409)
     assert "approvals" not in work.heat.get(work.path)["stack"]
 
