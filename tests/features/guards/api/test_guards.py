@@ -65,6 +65,50 @@ def test_why_a_bake_waits_and_each_way_out(heat: Heat) -> None:
     heat.call("POST", f"{path}/actions", {"end_bake": None}, 409)
 
 
+def test_scaling_and_repairs_in_a_bake(heat: Heat) -> None:
+    """As under any action: ignored, and refused with the action that holds the stack."""
+    group = {"type": "OS::Heat::AutoScalingGroup", "properties": {"min_size": 1, "max_size": 3, "resource": FIRST}}
+    policy = {
+        "type": "OS::Heat::ScalingPolicy",
+        "properties": {
+            "adjustment_type": "change_in_capacity",
+            "auto_scaling_group_id": {"get_resource": "g"},
+            "scaling_adjustment": 1,
+        },
+    }
+    path = heat.create(template(a=FIRST, g=group, up=policy), "scaled")
+    after = {"template": template(a=SECOND, g=group, up=policy), "guard": {"bake": HOUR}}
+    heat.call("PUT", path, after, 202)
+    eventually(lambda: action(heat, path)["status"] == "WAITING", "it bakes")
+    ignored = heat.call("POST", f"{path}/resources/up/signal", {}, 200)
+    assert ignored.headers["X-Heatlite-Ignored"].startswith("busy")
+    for deed in ({"heal": {"resources": ["a"]}}, {"lock": {}}, {"check": None}, {"retry": None}):
+        refused = heat.call("POST", f"{path}/actions", deed, 409).json["error"]
+        assert action(heat, path)["id"] in refused["message"], deed
+    heat.call("POST", f"{path}/actions", {"cancel_update": None}, 200)
+    heat.settle(path, "ROLLBACK_COMPLETE")
+
+
+def test_an_update_that_waits_for_an_approval(heat: Heat) -> None:
+    """C4: an alert that stands when it would begin refuses it."""
+    path = heat.create(template(a=FIRST), "guarded")
+    heat.call("PUT", f"{path}/change_policy", {"change_policy": "2026-11-28", "approve": "always"}, 200)
+    after = {"template": template(a=SECOND), "guard": {"bake": HOUR}}
+    heat.call("PUT", f"{path}?approval=wait", after, 202)
+    report(heat, "early", "a")
+    assert action(heat, path)["status"] == "INIT"
+    (waiting,) = heat.get("/approvals?state=PENDING")["approvals"]
+    decision = f"/approvals/{waiting['id']}/approve"
+    refused = heat.call("POST", decision, {"digest": waiting["digest"]}, 409).json["error"]
+    assert refused["type"] == "GuardFiring" and action(heat, path)["status"] == "INIT"
+    report(heat, "early", "a", "healthy")
+    heat.call("POST", decision, {"digest": waiting["digest"]}, 202)
+    eventually(lambda: action(heat, path)["status"] == "WAITING", "it bakes")
+    report(heat, "late", "a")
+    heat.settle(path, "ROLLBACK_COMPLETE")
+    assert action(heat, path)["outputs"]["guard"] == {"result": "fired"}
+
+
 def test_plans_name_what_is_changed_at_once(heat: Heat) -> None:
     path = heat.create(template(a=FIRST, v=value("x")), "planned")
     body = {"template": template(a=SECOND, v=value("y")), "guard": {"bake": 60}}

@@ -10,13 +10,16 @@ from msgspec.structs import replace
 
 from heatlite.core.actions.payloads import BakeEnd
 from heatlite.core.errors import HTTPBadRequest
-from heatlite.core.status import ActionStatus, Status, Verb
+from heatlite.core.status import ActionStatus, Signal, Status, Verb
+from heatlite.engine.operations.action_signals import ActionSignals
 from heatlite.features.change_policy.store.records import ChangePolicyRecord
 from heatlite.features.change_policy.store.store import ChangePolicyStore
 from heatlite.features.guards.errors import GuardFiring
 from heatlite.features.guards.guards import Guards
 from heatlite.features.guards.store.store import GuardStore
 from heatlite.features.healing.parts import Healing
+from heatlite.features.healing.store.incidents import IncidentQuery
+from heatlite.features.healing.store.store import HealingStore
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import MEMBER, Engine, template, thing
 from tests.features.guards.engine.test_bakes import AFTER, BAKE, BEFORE, bakes, file, final, last, objects
@@ -245,7 +248,8 @@ def test_what_was_heard_before_the_bake(engine: Engine) -> None:
     with engine.clock.held():
         engine.put(stack, slow, wait=False, further=guard())
         engine.wait_for(lambda: "slow" in engine.states(stack))
-        send(engine, alert("resolved"))
+        with engine.heard():
+            send(engine, alert("resolved"))
         engine.clock.pass_(500)
         bakes(engine, stack)
         engine.clock.pass_(BAKE)
@@ -254,6 +258,50 @@ def test_what_was_heard_before_the_bake(engine: Engine) -> None:
         assert shown[last(engine, stack).id]["heard"] == []
         engine.stacks.cancel(engine.who, engine.get(stack), rollback=True)
     engine.settle(stack)
+
+
+def incidents(engine: Engine) -> list[tuple[str, str, str | None]]:
+    """Path, state, and reason or end of each incident."""
+    found = engine.store.of(HealingStore).incidents.page("demo", IncidentQuery())
+    return [(one.path, one.state.value, str(one.closed_as or one.reason)) for one in found]
+
+
+@pytest.mark.parametrize("goes_back", [True, False])
+def test_incidents_of_the_tree(engine: Engine, goes_back: bool) -> None:
+    """C8: they wait, busy; of an object that a rollback has replaced they close."""
+    policy: Any = {"healing_policy": "2026-11-22", "mode": "auto", "grace": 0, "confirm": {"hold": 0}}
+    stack = engine.create(BEFORE)
+    healing = engine.components.of(Healing)
+    healing.operations.put_policy(engine.who, engine.get(stack), policy)
+    with baking(engine, stack, unknown="pass", alerts=[CRITICAL]):
+        send(engine, alert(key="a", heatlite_stack="s", heatlite_resource="a"))
+        for _ in range(3):
+            engine.clock.pass_(60)
+            healing.loop.sweep()
+        ((path, state, reason),) = incidents(engine)
+        assert (path, reason) == ("a", "busy") and state in ("OBSERVED", "CONFIRMED")
+        assert not engine.get(stack).status_reason.startswith("Stack UPDATE")
+        if goes_back:
+            send(engine, alert(**SHOP))
+        else:
+            engine.clock.pass_(BAKE)
+        engine.settle(stack)
+        healing.loop.sweep()
+        ((path, state, reason),) = incidents(engine)
+        assert (state == "CLOSED" and reason == "replaced_by_update") is goes_back
+
+
+def test_suspended_and_fired(engine: Engine) -> None:
+    """C1: in each phase; a suspended update goes back when it is fired at."""
+    stack = engine.create(BEFORE)
+    before = objects(engine, stack)
+    with baking(engine, stack, alerts=[CRITICAL]):
+        signals = ActionSignals(engine.store, engine.clock)
+        signals.signal(engine.who, last(engine, stack), Signal.SUSPEND)
+        engine.wait_for(lambda: last(engine, stack).status is ActionStatus.SUSPENDED)
+        send(engine, alert(**SHOP))
+        assert final(engine.settle(stack)) == "ROLLBACK_COMPLETE"
+    assert objects(engine, stack) == before
 
 
 def test_the_deadline_rolls_a_silent_bake_back(engine: Engine) -> None:

@@ -2,12 +2,13 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from heatlite.core.actions.payloads import BakeEnd
-from heatlite.core.errors import HTTPBadRequest, NothingBakes
+from heatlite.core.errors import Conflict, HTTPBadRequest, NothingBakes
 from heatlite.core.status import ActionStatus, Signal, Verb, state
 from heatlite.engine.operations.action_signals import ActionSignals
 from heatlite.store.records import ActionRecord, StackRecord
@@ -227,6 +228,51 @@ def test_the_bake_counts_on_top_of_the_deadline(engine: Engine) -> None:
         bakes(engine, stack)
         after = last(engine, stack).deadline
         assert before is not None and after == before + BAKE
+        engine.clock.pass_(BAKE)
+        assert final(engine.settle(stack)) == "UPDATE_COMPLETE"
+
+
+@pytest.mark.parametrize("seconds", [-3600, 3600])
+def test_a_clock_that_jumps(engine: Engine, seconds: float) -> None:
+    """A clock that goes back ends no bake; one beyond the deadline rolls back."""
+    stack = engine.create(BEFORE, timeout_mins=30)
+    before = objects(engine, stack)
+    with engine.clock.held():
+        engine.put(stack, AFTER, wait=False, further=GUARD)
+        bakes(engine, stack)
+        until = engine.get(stack).status_reason
+        engine.clock.pass_(seconds)
+        if seconds < 0:
+            assert engine.store.moves.wake_parked(engine.clock.now()) == 0
+            assert (engine.get(stack).status_reason, len(objects(engine, stack)["/a"])) == (until, 2)
+            engine.clock.pass_(BAKE - seconds)
+        assert final(engine.settle(stack)) == ("UPDATE_COMPLETE" if seconds < 0 else "ROLLBACK_COMPLETE")
+    assert (objects(engine, stack) == before) is (seconds > 0)
+    assert engine.store.inconsistencies(engine.clock.now(), 0.0) == []
+
+
+def test_a_bake_holds_the_tree(engine: Engine) -> None:
+    """As under any action: another update, a lock, a check and a mark are refused."""
+    stack = engine.create(BEFORE)
+    nested = next(one for one in engine.store.stacks.descendants(stack) if one.parent_resource == "g")
+    with engine.clock.held():
+        engine.put(stack, AFTER, wait=False, further=GUARD)
+        bakes(engine, stack)
+        tries: dict[str, Callable[[], object]] = {
+            "update": lambda: engine.put(stack, BEFORE),
+            "lock": lambda: engine.lock(stack),
+            "lock of a nested stack": lambda: engine.lock(nested),
+            "check": lambda: engine.check(stack),
+            "suspend": lambda: engine.suspend(stack),
+            "mark": lambda: engine.mark(stack, "a"),
+        }
+        passed = []
+        for name, attempt in tries.items():
+            with suppress(Conflict):
+                attempt()
+                passed.append(name)
+        assert passed == []
+        assert is_baking(engine, stack)
         engine.clock.pass_(BAKE)
         assert final(engine.settle(stack)) == "UPDATE_COMPLETE"
 
