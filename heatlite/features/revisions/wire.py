@@ -19,7 +19,7 @@ class ListedRevision(Answer, frozen=True):
     action_id: str | None
     """Id of the action that began with it.
 
-    ``null``: the stack had the definition before it had revisions.
+    ``null``: the stack got the definition before it had revisions, or while the feature was off.
     """
     plan_digest: str | None
     """Digest of the approved plan, if the request named one."""

@@ -15,7 +15,7 @@ class RevisionSummary(Struct, frozen=True):
     requested_by: str
     created_at: float
     action_id: str | None
-    """The action that it was made with. None: the stack had the definition before it had revisions."""
+    """The action that it was made with. None: the feature was off then, or not there."""
     plan_digest: str | None
     """Digest of the approved plan, if the request named one."""
     result: ActionStatus | None
