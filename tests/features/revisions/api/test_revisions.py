@@ -284,3 +284,19 @@ def test_an_undo_with_a_guard(heat: Heat) -> None:
     undo(heat, path, guard=guard)
     action = heat.get(f"/actions/{revisions(heat, path)[-1]['action_id']}")["action"]
     assert action["inputs"] == {"undo": {"to": 1, "guard": guard}}
+
+
+def test_protection_and_rules_hold(own_heat: Heat) -> None:
+    """F1: what refuses an update refuses an undo, and nothing is begun."""
+    heat = own_heat
+    path = heat.create(parts("a"))
+    put(heat, path, {"template": parts("b")})
+    heat.call("POST", f"{path}/actions", {"protect": {"resource": "b"}}, 200)
+    assert heat.fault("POST", f"{path}/actions", {"undo": {}}, 409)[0] == "DeletionProtected"
+    heat.call("POST", f"{path}/actions", {"unprotect": {"resource": "b"}}, 200)
+    rule = {"name": "r", "for": "resource", "when": "true", "then": "deny", "message": "not here"}
+    heat.call("PUT", "/change_policy", {"change_policy": "2026-11-28", "rules": [rule]}, 200)
+    assert heat.call("POST", f"{path}/actions", {"undo": {}}, 403).json["error"]["type"] == "RuleDenied"
+    assert [one["number"] for one in revisions(heat, path)] == [1, 2]
+    heat.call("DELETE", "/change_policy", code=204)
+    undo(heat, path)
