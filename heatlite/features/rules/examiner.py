@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
-from heatlite.core.errors import HeatliteError
+from heatlite.core.errors import HeatliteError, PlanChanged
 from heatlite.core.json import JsonMap
 from heatlite.core.runtime.meter import Meter
 from heatlite.core.wire.base import shown
@@ -195,5 +195,6 @@ class RuleClaim(Claim):
         if not self._examiner.endpoints.are_open:
             return {one: self._examiner.endpoints.fault(one.rule) or "" for one in endpoints}
         if self._answered is None or not self._answered.hold(self._asked, endpoints, plan):
-            raise PlanMoved(stack_name=self._asked.stack.name)
+            changed = PlanChanged if self._asked.change is Change.REPAIR else PlanMoved  # healing tries again by itself
+            raise changed(stack_name=self._asked.stack.name)
         return self._answered.answers

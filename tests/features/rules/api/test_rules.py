@@ -320,6 +320,57 @@ def test_rules_that_change_after_the_preview(heat: Heat) -> None:
     heat.call("PUT", path, {"template": FULL, "plan_digest": plan["digest"]}, 403)
 
 
+def test_rules_that_change_while_an_approval_waits(heat: Heat) -> None:
+    """Those of the moment count when it begins: a new one denies, and the approval goes on waiting."""
+    path = heat.create(FULL)
+    ask = rule("ask", then="approve", on=["update"])
+    rules(heat, ask)
+    heat.call("PUT", f"{path}?approval=wait", {"template": CHANGED}, 202)
+    (approval,) = heat.get("/approvals")["approvals"]
+    decide = f"/approvals/{approval['id']}/approve"
+    rules(heat, ask, rule("no", on=["update"]))
+    error = heat.call("POST", decide, {"digest": approval["digest"]}, 403).json["error"]
+    assert [one["name"] for one in error["rules"]] == ["ask", "no"]
+    assert [one["state"] for one in heat.get("/approvals")["approvals"]] == ["PENDING"]
+    assert heat.get(path)["stack"]["stack_status"] == "CREATE_COMPLETE"
+    rules(heat, ask)
+    heat.call("POST", decide, {"digest": approval["digest"]}, 202)
+    heat.settle(path, "UPDATE_COMPLETE")
+
+
+def test_rules_that_change_after_an_approval(heat: Heat) -> None:
+    """An approval passes no rule that came later, and is not used up by its denial."""
+    path = heat.create(FULL)
+    ask = rule("ask", then="approve", on=["update"])
+    rules(heat, ask)
+    heat.call("PUT", path, {"template": CHANGED}, 409)
+    (approval,) = heat.get("/approvals")["approvals"]
+    heat.call("POST", f"/approvals/{approval['id']}/approve", {"digest": approval["digest"]}, 202)
+    rules(heat, ask, rule("no", on=["update"]))
+    heat.call("PUT", path, {"template": CHANGED}, 403)
+    assert [one["state"] for one in heat.get("/approvals")["approvals"]] == ["APPROVED"]
+    rules(heat, ask)
+    heat.call("PUT", path, {"template": CHANGED}, 202)
+    assert [one["state"] for one in heat.get("/approvals")["approvals"]] == ["DONE"]
+
+
+def test_a_replayed_request_is_judged_anew(heat: Heat) -> None:
+    """What a lock has suppressed meets the rules of the moment of its replay."""
+    path = heat.create(FULL)
+    heat.call("POST", f"{path}/actions", {"lock": {"reason": "m"}}, 200)
+    heat.settle(path)
+    heat.call("PUT", path, {"template": CHANGED}, 409)
+    (entry,) = heat.get(f"{path}/lock")["suppressed"]
+    rules(heat, rule("no", on=["update"]))
+    heat.call("POST", f"{path}/actions", {"unlock": None}, 200)
+    heat.settle(path)
+    replay = f"{path}/lock/suppressed/{entry['id']}/replay"
+    assert heat.call("POST", replay, None, 403).json["error"]["type"] == "RuleDenied"
+    rules(heat)
+    heat.call("POST", replay, None)
+    heat.settle(path, "UPDATE_COMPLETE")
+
+
 def test_a_rule_on_deletions_does_not_stop_a_rollback(heat: Heat) -> None:
     """Acceptance 6."""
     rules(heat, rule(on=["delete"]), rule("each", on=["delete"], **{"for": "resource"}))
