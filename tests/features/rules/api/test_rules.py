@@ -321,7 +321,7 @@ def test_rules_that_change_after_the_preview(heat: Heat) -> None:
 
 
 def test_rules_that_change_while_an_approval_waits(heat: Heat) -> None:
-    """Those of the moment count when it begins: a new one denies, and the approval goes on waiting."""
+    """A new one denies when it begins, and the approval goes on waiting."""
     path = heat.create(FULL)
     ask = rule("ask", then="approve", on=["update"])
     rules(heat, ask)
@@ -355,7 +355,7 @@ def test_rules_that_change_after_an_approval(heat: Heat) -> None:
 
 
 def test_a_replayed_request_is_judged_anew(heat: Heat) -> None:
-    """What a lock has suppressed meets the rules of the moment of its replay."""
+    """The rules of the moment of the replay count."""
     path = heat.create(FULL)
     heat.call("POST", f"{path}/actions", {"lock": {"reason": "m"}}, 200)
     heat.settle(path)
