@@ -274,6 +274,14 @@ def hook(world: World) -> None:
     world.store.resources.save_many([row])
 
 
+@_state("running", "retrying", uses="action d")
+def retried_resource(world: World) -> None:
+    world.action(Verb.UPDATE, ActionStatus.RUNNING)
+    token: Any = {"attempts": 1, "starts_at": world.now + 60}
+    row = replace(world.row("d"), verb=Verb.DELETE, status=Status.IN_PROGRESS, token=token)
+    world.store.resources.save_many([replace(row, status_reason="Attempt 2 of 6, after: in use")])
+
+
 @_state("approval")
 def unapproved_run(world: World) -> None:
     stages = (PlaybookStage("s", "all", 1),)

@@ -8,7 +8,7 @@ import pytest
 from heatlite.core.status import Status, state
 from heatlite.store.records import StackRecord
 
-from .conftest import START, Engine, ref, resource, template, thing
+from .conftest import ADMIN, START, Engine, ref, resource, template, thing
 
 pytestmark = pytest.mark.database
 
@@ -91,6 +91,18 @@ def test_a_delete_is_tried_again_in_silence(engine: Engine) -> None:
     times = [when for key, when in asked(engine, row_id).items() if key.startswith("delete")]
     waits = [after - before for before, after in pairwise(times)]
     assert all(least <= wait <= least + 2 for least, wait in zip((2, 4, 8), waits, strict=True))
+
+
+def test_why_tells_the_last_error_of_a_delete(engine: Engine) -> None:
+    stack = engine.create(busy(kept=1))
+    with engine.clock.held():
+        stack = engine.delete(stack, wait=False)
+        engine.begun(lambda: "starts_at" in (engine.row(stack, "a").token or {}))
+        (found,) = [one for one in engine.components.reasons.of_stack(ADMIN, stack).facts if one.code == "retrying"]
+        assert found.text.endswith("Attempt 2 of 6, after: ServiceConflict: resources.a: in use")
+        assert found.until is not None and found.until in found.text
+    stack = engine.settle(stack)
+    assert stack_state(stack) == "DELETE_COMPLETE"
 
 
 @pytest.mark.parametrize("limit", [0, 2])

@@ -408,8 +408,11 @@ class Transitions:
         retry = call.retry
         starts_at = self._now() + back_off(retry.attempts)
         cleanup = retry.cleanup_before_retry and call.failure is not None
+        numbers = f"Attempt {retry.attempts + 1} of {self._retry_limit + 1}"
+        if call.verb is Verb.DELETE and call.failure is not None:
+            row = replace(row, status_reason=f"{numbers}, after: {call.failure.text}")
         if call.verb is Verb.CREATE and not cleanup:
-            text = f"Attempt {retry.attempts + 1} of {self._retry_limit + 1}, after: {row.status_reason}"
+            text = f"{numbers}, after: {row.status_reason}"
             self.rows.record_state(row, Verb.CREATE, Status.IN_PROGRESS, text)
             row = replace(row, status_reason=text)
         return self._next(call, row, cleanup, starts_at)

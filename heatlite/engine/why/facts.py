@@ -50,8 +50,8 @@ CONSEQUENCE = "aborted: another resource failed"
 
 def why(tree: Tree) -> list[Told]:
     """Return the facts of the core on a tree."""
-    told = [*_locks(tree), *_plan_changed(tree), *_actions(tree), *_hooks(tree), *_engine(tree), *_failures(tree)]
-    return [*told, *_not_rolled_back(tree), *_protected(tree), *_restricted(tree), *_marked(tree)]
+    told = [*_locks(tree), *_plan_changed(tree), *_actions(tree), *_hooks(tree), *_attempts(tree), *_engine(tree)]
+    return [*told, *_failures(tree), *_not_rolled_back(tree), *_protected(tree), *_restricted(tree), *_marked(tree)]
 
 
 def completed(tree: Tree, told: Iterable[Told]) -> list[Told]:
@@ -330,6 +330,33 @@ def _hooks(tree: Tree) -> Iterator[Told]:
             until=to_text(until),
             text=f"{path} waits at the hook {hook}{ends}",
             blocks=[one.id for one in tree.live if one.stack_id == row.stack_id],
+            way_out=ways.steps,
+        )
+        yield Told(fact, row.stack_id)
+
+
+def _attempts(tree: Tree) -> Iterator[Told]:
+    """Yield the resources that are tried again within their action."""
+    for row in tree.rows:
+        if row.token is None or "attempts" not in row.token:
+            continue
+        path, starts_at = tree.path(row.stack_id, row.name) or row.name, row.token.get("starts_at")
+        until = starts_at if isinstance(starts_at, int | float) and starts_at > tree.now else None
+        ways, holders = Ways(tree), [one for one in tree.live if one.stack_id == row.stack_id]
+        if until is not None:
+            ways.tell(f"wait until {to_text(until)}")
+        for one in holders:
+            ways.cancel(one)
+        at = "" if until is None else f" at {to_text(until)}"
+        fact = Fact(
+            code="retrying",
+            what="resource",
+            path=path,
+            id=row.id,
+            since=to_text(row.updated_at or row.created_at),
+            until=to_text(until),
+            text=f"{path} ({row.type}) is tried again{at}: {row.status_reason}",
+            blocks=[one.id for one in holders],
             way_out=ways.steps,
         )
         yield Told(fact, row.stack_id)

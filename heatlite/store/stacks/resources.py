@@ -52,7 +52,8 @@ _TREE = (
 # The token of a stack with hidden values does not tell a hook.
 _IS_NOTEWORTHY = (
     f"({HAS_FAILED} OR item.protection IS NOT NULL"
-    f""" OR {begins('item.token', '{"hook":')} OR {begins('item.token', PREFIX)})"""
+    f""" OR {begins('item.token', '{"hook":')} OR {begins('item.token', '{"attempts":')}"""
+    f" OR {begins('item.token', PREFIX)})"
 )
 
 
@@ -85,7 +86,10 @@ class Resources:
         return self._table.select(rest, (root_id, root_id))
 
     def noteworthy(self, root_id: str) -> list[ResourceRecord]:
-        """Return the rows of a tree that have failed, are protected, or wait at a hook."""
+        """Return the rows of a tree that have failed, are protected, or wait.
+
+        They wait at a hook, or for the next attempt.
+        """
         within = f"item.stack_id IN (SELECT id FROM {_TREE})"
         return self._table.select(f"AS item WHERE {within} AND {_IS_NOTEWORTHY} ORDER BY item.id", (root_id, root_id))
 
