@@ -45,12 +45,17 @@ class ApprovalsFeature(Feature):
         from heatlite.features.approvals.store.store import ApprovalStore
 
         rows, clock = components.store.of(ApprovalStore), components.clock
+        is_new = not one_command
 
         def sweep() -> None:
+            nonlocal is_new
             # Most commands need no more of it.
-            if rows.due(clock.now()):
+            if is_new or rows.due(clock.now()):
                 from heatlite.features.approvals.parts import operations
 
+                if is_new:
+                    components.of(operations).settle()
+                    is_new = False
                 components.of(operations).expire()
 
         return (sweep,)

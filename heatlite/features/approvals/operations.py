@@ -257,6 +257,15 @@ class Approvals:
         except (InvalidApprovalState, Fenced):
             pass  # another engine, or a decision, was first
 
+    def settle(self) -> None:
+        """End the approvals of what has ended while the feature was off.
+
+        Raises DatabaseUnavailable.
+        """
+        for record in self._rows.lost():
+            with self._store.transaction():
+                self._journal.moved(record, ended(record, ApprovalState.OBSOLETE))
+
     def decided(self, decision: Decision) -> None:
         """Keep the approval of work of a feature. Call in the transaction of the step.
 

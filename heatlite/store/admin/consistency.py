@@ -67,7 +67,7 @@ RULES = (
         "a scheduled action has a time that is not long past",
         "action",
         f"SELECT id, not_before FROM action WHERE status = 'INIT' AND verb <> '{Verb.RUN}' "
-        "AND (not_before IS NULL OR not_before < {late})",
+        "AND (not_before < {late} OR not_before IS NULL AND request IS NULL)",
     ),
     Rule(
         "a waiting action has the right count of dependencies",

@@ -63,6 +63,12 @@ class ApprovalStore(FeatureStore):
             "SELECT id, action_id FROM approval WHERE state = 'PENDING' AND action_id IS NOT NULL AND NOT EXISTS"
             " (SELECT 1 FROM action WHERE action.id = action_id AND action.status = 'INIT')",
         ),
+        Rule(
+            "an action without a time waits for an approval",
+            "action",
+            "SELECT id, status FROM action WHERE status = 'INIT' AND not_before IS NULL AND request IS NOT NULL AND NOT"
+            " EXISTS (SELECT 1 FROM approval WHERE approval.action_id = action.id AND state = 'PENDING')",
+        ),
     )
 
     def __init__(self, encryption: FieldEncryption, values: ProjectValues) -> None:
@@ -130,6 +136,13 @@ class ApprovalStore(FeatureStore):
     def due(self, now: float) -> list[ApprovalRecord]:
         """Return the open approvals whose time is over."""
         return self._table.select("WHERE state IN ('PENDING', 'APPROVED') AND expires_at <= ? ORDER BY id", (now,))
+
+    def lost(self) -> list[ApprovalRecord]:
+        """Return those that wait, but whose action or stack has ended."""
+        waits = "SELECT 1 FROM action WHERE action.id = action_id AND action.status = 'INIT'"
+        lives = "SELECT 1 FROM stack WHERE stack.id = stack_id AND stack.deleted_at IS NULL"
+        gone = f"action_id IS NOT NULL AND NOT EXISTS ({waits}) OR stack_id <> '' AND NOT EXISTS ({lives})"
+        return self._table.select(f"WHERE state = 'PENDING' AND ({gone}) ORDER BY id")
 
     def page(self, project: str, asked: ApprovalQuery) -> list[ApprovalRecord]:
         """Return the approvals of a project without content, newest first."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite import wiring
 from heatlite.core.clock import Clock
@@ -345,6 +346,43 @@ def test_approvals_expire(tmp_path: Path) -> None:
 
         eventually(lambda: states() == ["EXPIRED", "EXPIRED"], "the sweep ends them")
         assert heat.get(f"/actions/{action}")["action"]["status"] == "CANCELLED"
+    finally:
+        server.close()
+
+
+def test_what_ends_while_the_feature_is_off(tmp_path: Path) -> None:
+    """Its approvals end with the next start. What still waits goes on."""
+    settings = Settings(database=sqlite(tmp_path), lease_seconds=1e10)
+    server = wiring.embedded(settings)
+    heat = Heat(server.app)
+    gone, cancelled, waits = (heat.create(template(a=THING), name) for name in ("gone", "cancelled", "waits"))
+    for path in (gone, cancelled, waits):
+        policy(heat, path, approve="removals")
+    refused(heat, "DELETE", gone)
+    actions = [
+        heat.call("PUT", f"{path}?approval=wait", replacing(), code=202).json["action"]["id"]
+        for path in (gone, cancelled, waits)
+    ]
+    assert server.store.inconsistencies(server.components.clock.now() + 1e6, 0.0) == []
+    server.close()
+    server = wiring.embedded(replace(settings, features=()))
+    heat = Heat(server.app)
+    heat.call("DELETE", gone, code=204)
+    heat.call("POST", f"/actions/{actions[1]}", {"signal": "CANCEL"}, code=202)
+    eventually(lambda: heat.get("/stacks")["stacks"][-1]["stack_name"] != "gone", "it is deleted")
+    server.close()
+    server = wiring.embedded(settings)
+    try:
+        heat = Heat(server.app)
+
+        def states() -> list[str]:
+            return sorted(one["state"] for one in heat.get("/approvals")["approvals"])
+
+        eventually(lambda: states() == ["OBSOLETE"] * 3 + ["PENDING"], "the sweep ends them")
+        assert server.store.inconsistencies(server.components.clock.now(), 0.0) == []
+        (found,) = heat.get("/approvals?state=PENDING")["approvals"]
+        approve(heat, found)
+        eventually(lambda: succeeded(heat, actions[2]), "it begins")
     finally:
         server.close()
 
