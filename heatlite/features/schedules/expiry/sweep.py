@@ -96,7 +96,7 @@ class ExpirySweep:
             with self._store.transaction():
                 self._rows.delete(record.stack_id)
         elif record.state is State.HELD:
-            obstacle = self._obstacle(stack, record)
+            obstacle = self._obstacle(stack, record) or self._begun(stack, record, is_trial=True)
             if obstacle is None:
                 self._warn(stack, record, renewed(record, now))
             else:
@@ -156,25 +156,28 @@ class ExpirySweep:
             return refused
         return None
 
-    def _begun(self, stack: StackRecord, record: ExpiryRecord) -> HeatliteError | None:
-        """Begin the action. Returns the error of a request that came in between."""
+    def _begun(self, stack: StackRecord, record: ExpiryRecord, is_trial: bool = False) -> HeatliteError | None:
+        """Begin the action. Returns the error that refuses it, such as one of a policy.
+
+        A trial is undone: it only returns the error.
+        """
         try:
             queued = list[str]()
-            claim = partial(self._claim, stack, record, queued)
+            claim = partial(self._claim, stack, record, queued, is_trial)
             context = replace(self._author_of(record, stack), cause=Cause.SCHEDULED, queued=queued, claim=claim)
             if record.task is Then.DELETE:
                 self._stacks.delete(context, stack)
             else:
                 self._stacks.suspend(context, stack)
         except Fenced:
-            pass  # another engine was faster, or the expiry was changed
+            pass  # another engine was faster, the expiry was changed, or nothing refuses the trial
         except DatabaseUnavailable:
             raise
         except HeatliteError as error:
             return error
         return None
 
-    def _claim(self, stack: StackRecord, record: ExpiryRecord, queued: Sequence[str]) -> None:
+    def _claim(self, stack: StackRecord, record: ExpiryRecord, queued: Sequence[str], is_trial: bool) -> None:
         """Take the expiry, in the transaction that writes its action.
 
         Raises Fenced, and ActionConflict for an action that has begun meanwhile: a delete would cancel it.
@@ -182,7 +185,7 @@ class ExpirySweep:
         live = self._store.actions.holding(self._store.actions.live_of_root(stack.id))
         if any(one.id not in queued for one in live):
             raise _busy(stack)
-        if not self._rows.change(record, done(record)):
+        if is_trial or not self._rows.change(record, done(record)):
             raise Fenced(record.stack_id)
 
     def _write(

@@ -5,7 +5,10 @@ from msgspec.structs import replace
 
 from heatlite.core.context import Context
 from heatlite.core.errors import EntityNotFound, Forbidden, HTTPBadRequest, NoCredential, StackNotFound
+from heatlite.core.json import JsonMap
 from heatlite.core.status import ActionStatus, Cause, LockLevel, Status, Verb, state
+from heatlite.features.change_policy.store.records import ChangePolicyRecord
+from heatlite.features.change_policy.store.store import ChangePolicyStore
 from heatlite.features.schedules.expiry.operations import WantedExpiry
 from heatlite.features.schedules.expiry.parts import Expiries
 from heatlite.features.schedules.expiry.state import LOOK_AGAIN, ExpiryRecord, State, Then
@@ -186,6 +189,37 @@ class TestHeld:
         after(engine, 60)
         assert of(engine, stack) == (State.WARNED, None)
         assert engine.get(stack).deleted_at is None
+
+    @pytest.mark.parametrize(
+        ("policy", "code"),
+        [
+            ({"approve": "removals"}, "ApprovalRequired"),
+            ({"rules": [{"name": "n", "for": "plan", "when": "true", "then": "deny", "message": "m"}]}, "RuleDenied"),
+            ({"reads": "refuse"}, "OutputInUse"),
+        ],
+    )
+    def test_by_a_policy_for_as_long_as_it_refuses(self, engine: Engine, policy: JsonMap, code: str) -> None:
+        """No warning says that a stack ends while the policy keeps it."""
+        stack = engine.create(template(a=thing(), outputs={"o": "x"}))
+        source: JsonMap = {"parameter_sources": {"p": {"stack": stack.name, "output": "o"}}}
+        reading = {"heat_template_version": "2018-08-31", "parameters": {"p": {"type": "string"}}}
+        engine.create(reading, "reader", further=source)
+        rows, given = engine.store.of(ChangePolicyStore), {"change_policy": "2026-11-28", **policy}
+        with engine.store.transaction():
+            rows.put(ChangePolicyRecord(stack.project, "", given, 1, "ada", engine.clock.now()))
+        expire(engine, stack, 60)
+        sweep(engine)
+        for _ in range(5):
+            after(engine, HOUR)
+            assert of(engine, stack) == (State.HELD, code)
+        assert told(engine, stack) == ["EXPIRY_WARNING", "EXPIRY_HELD"]
+        assert engine.store.actions.live([stack.id]) == []
+        with engine.store.transaction():
+            rows.put(ChangePolicyRecord(stack.project, "", {"change_policy": "2026-11-28"}, 2, "ada", 1.0))
+        after(engine, 60)
+        assert of(engine, stack) == (State.WARNED, None)
+        after(engine, HOUR)
+        engine.wait_for(lambda: engine.get(stack).deleted_at is not None)
 
     def test_a_suspend_by_a_suspended_stack(self, engine: Engine, stack: StackRecord) -> None:
         engine.suspend(stack)
