@@ -150,7 +150,7 @@ class Tree(View):
 
         super().__init__(began)
         self._console = render.console()
-        self._title = ("", "")
+        self._title = ("", "", "")
         self._total = 0
         self._owners: dict[str, str] = {}
         """Ids of nested stacks → names of resources of the stack."""
@@ -185,7 +185,8 @@ class Tree(View):
     def show(self, stack: Stack, event: Object) -> None:
         name, physical_id = text(event.get("resource_name")), text(event.get("physical_resource_id"))
         if is_about_stack(stack, event):
-            self._title = (stack.name, text(event.get("resource_status")))
+            reason = text(event.get("resource_status_reason"))
+            self._title = (stack.name, text(event.get("resource_status")), reason)
             return
         inside = stack_id_of(event)
         if inside in ("", stack.id):
@@ -203,10 +204,12 @@ class Tree(View):
         now = time.monotonic()
         courses = self.tally.courses
         ended = sum(not course.running for course in courses.values())
-        name, status = self._title
+        name, status, reason = self._title
         title = Text.assemble((name, "bold"), "  ", (status, render.style(status)))
         count = f"  {ended} of {max(self._total, len(courses))}," if status.endswith("_IN_PROGRESS") else " "
         title.append(f"{count} {span(self.seconds)}", "dim")
+        if status.endswith("_IN_PROGRESS") and not reason.startswith("Stack "):
+            title.append(f"  {render.cell(reason)}")  # it bakes: nothing else moves meanwhile
         tree = RichTree(title)
         room = max(self._console.height - 4, 3)
         chosen = set(sorted(courses, key=lambda name: _rank(courses[name]), reverse=True)[:room])

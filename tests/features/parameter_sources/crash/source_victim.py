@@ -1,4 +1,7 @@
-"""Process whose stacks read of each other. It stands still before each commit."""
+"""Processes whose stacks read of each other.
+
+One stands still before each commit, another one ends itself at a chosen one.
+"""
 
 import os
 
@@ -8,8 +11,10 @@ from heatlite.core.json import JsonMap
 from heatlite.engine.state.requests import Request
 from heatlite.store.records import StackRecord
 from heatlite.wiring import Embedded
+from tests.crash.fast_engine import count_transactions, start
 from tests.crash.scenarios import CALLER, settle
 from tests.crash.victim import SURVIVED, bomb, count_commits, pause
+from tests.databases import whole
 
 FROM_BASE: JsonMap = {"parameter_sources": {"net": {"stack": "base", "output": "net"}}}
 TEMPLATE: JsonMap = {
@@ -39,11 +44,19 @@ def stack(server: Embedded, name: str) -> StackRecord:
     return found
 
 
-def work(server: Embedded) -> None:
+def read(server: Embedded) -> None:
     create(server, "base", parameters={"net": "a"})
     create(server, "reader", further=FROM_BASE)
+
+
+def change(server: Embedded) -> None:
     patch(server, "base", parameters={"net": "b"})
     patch(server, "reader", further={"refresh": True})
+
+
+def work(server: Embedded) -> None:
+    read(server)
+    change(server)
     server.stacks.delete(CALLER, stack(server, "base"))
     settle(server)
     patch(server, "reader", parameters={"net": "own"})
@@ -55,4 +68,24 @@ def victim(database: str) -> None:
     server = begin(database)
     bomb.arm(1, after=False, explode=pause)
     work(server)
+    os._exit(SURVIVED)
+
+
+def prepare(database: str, _files: str) -> None:
+    """Have a stack read of another, in a process that leaves no connection behind."""
+    store = whole(database)
+    store.upgrade()
+    store.close()
+    server = start(database)
+    read(server)
+    server.close()
+    os._exit(0)
+
+
+def changed(database: str, _files: str, commits: int, lease: float = 1e9) -> None:
+    """Change the value and read it again, and die before the chosen commit."""
+    server = start(database, lease)
+    count_transactions()
+    bomb.arm(commits, after=False)
+    change(server)
     os._exit(SURVIVED)

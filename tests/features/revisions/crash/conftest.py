@@ -1,3 +1,3 @@
 """The types and fixtures of `tests/crash`."""
 
-from tests.crash.conftest import example_plugin, place  # noqa: F401
+from tests.crash.conftest import example_plugin, place, prepared  # noqa: F401

@@ -4,6 +4,7 @@ Acceptance 7, law Z3: definition, action and revision are there together, or non
 """
 
 import multiprocessing
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,14 +15,17 @@ import pytest
 from heatlite.features.revisions.store.store import RevisionStore
 from heatlite.store.records import StackRecord
 from heatlite.store.stacks.stack_query import StackQuery
+from heatlite.wiring import Embedded
 from tests.api.conftest import template, value
 from tests.crash.api_victim import ask
+from tests.crash.copies import kill_at_commits
+from tests.crash.fast_engine import LEASE, start
 from tests.crash.scenarios import settle
 from tests.crash.test_every_commit import copies, put_back
 from tests.crash.test_every_write_of_the_api import MAX_WRITES, Servers, find
 from tests.crash.victim import SURVIVED
 from tests.databases import MEMORY, sqlite
-from tests.features.revisions.crash.revision_victim import begin, victim
+from tests.features.revisions.crash.revision_victim import begin, prepare, undo, undone, victim
 from tests.processes import fresh
 
 FIRST, SECOND = template(a=value("one")), template(a=value("two"))
@@ -112,17 +116,39 @@ def test_killed_at_every_commit(place: Path, victims: multiprocessing.context.Fo
         put_back(place, copy)
         server = begin(sqlite(place / "now"))
         try:
-            settle(server)
-            store = server.store.of(RevisionStore)
-            for stack in server.store.stacks.list("demo", StackQuery()):
-                found = store.of_stack(stack.id)
-                seen.add(len(found))
-                assert [one.number for one in found] == [*range(len(found), 0, -1)], copy.name
-                assert {one.result for one in found} == {"SUCCEEDED"}, copy.name
-                newest, now = store.get(found[0].id), server.store.stacks.get(stack.id)
-                assert newest is not None and now is not None
-                assert (newest.template_id, newest.environment) == (now.template_id, now.environment), copy.name
-            assert server.store.inconsistencies(server.components.clock.now(), 0.0) == [], copy.name
+            seen |= check(server, copy.name)
         finally:
             server.close()
     assert seen == {1, 2, 3}
+
+
+def check(server: Embedded, where: str) -> set[int]:
+    """Check what a new engine makes of each stack. Returns the numbers of revisions."""
+    settle(server)
+    store, seen = server.store.of(RevisionStore), set[int]()
+    for stack in server.store.stacks.list("demo", StackQuery()):
+        found = store.of_stack(stack.id)
+        seen.add(len(found))
+        assert [one.number for one in found] == [*range(len(found), 0, -1)], where
+        assert {one.result for one in found} == {"SUCCEEDED"}, where
+        newest, now = store.get(found[0].id), server.store.stacks.get(stack.id)
+        assert newest is not None and now is not None
+        assert (newest.template_id, newest.environment) == (now.template_id, now.environment), where
+    assert server.store.inconsistencies(server.components.clock.now(), 0.0) == [], where
+    return seen
+
+
+@pytest.mark.postgresql
+@pytest.mark.slow
+@pytest.mark.parametrize("prepared", [prepare], indirect=True)
+def test_an_undo_killed_at_every_commit_on_postgresql(place: Path, prepared: Callable[[], str]) -> None:
+    def recover(database: str, where: str, lease: float) -> None:
+        server = start(database, lease)
+        try:
+            if check(server, where) == {2}:
+                undo(server)
+            assert check(server, where) == {3}, where
+        finally:
+            server.close()
+
+    kill_at_commits(prepared, undone, recover, place / "now" / "files", 2, lease=LEASE)
