@@ -154,12 +154,13 @@ class Admission:
         target: str = "",
         examine: Callable[[], Examined] | None = None,
         adopts_cloud: bool = False,
+        on: StackRecord | None = None,
     ) -> OperationRequest:
         """Reject an operation early, before its template is read.
 
-        Cheap check against the stack's own lock, its cloud unless the request `adopts_cloud`, and for `READS_FIRST`
-        against running actions; `admitted` repeats it inside the transaction. Raises StackNotFound, StackLocked,
-        Forbidden, OtherCloud and the action conflicts of `refusal`.
+        Cheap check against the stack's own lock, and its cloud unless the request `adopts_cloud`. For `READS_FIRST`, or
+        with `on` as in `admitted`, also against running actions. `admitted` repeats it inside the transaction. Raises
+        StackNotFound, StackLocked, Forbidden, OtherCloud and the action conflicts of `refusal`.
         """
         request = OperationRequest(context, operation, stack, method, path, body, target or stack.name, examine)
         if _is_gone(operation, stack):
@@ -169,11 +170,12 @@ class Admission:
             self._record_refusal(request, error)
             raise error
         self.require_types(context, operation, stack)
-        if operation in READS_FIRST:
-            above = self._store.stacks.ancestors(stack)
-            below = self._store.stacks.descendants(stack) if operation in REDEFINES else ()
-            live = self._store.actions.holding(self._store.actions.live([one.id for one in (stack, *above, *below)]))
-            busy = refusal(operation, stack, above, below, live, context) if live or operation in REDEFINES else None
+        if operation in READS_FIRST or on is not None:
+            held = on or stack
+            above = self._store.stacks.ancestors(held)
+            below = self._store.stacks.descendants(held) if operation in REDEFINES else ()
+            live = self._store.actions.holding(self._store.actions.live([one.id for one in (held, *above, *below)]))
+            busy = refusal(operation, held, above, below, live, context) if live or operation in REDEFINES else None
             if busy is not None:
                 if isinstance(busy, StackLocked):
                     self._record_refusal(request, busy)

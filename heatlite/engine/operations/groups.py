@@ -81,7 +81,10 @@ class Groups:
         """
         group = self.group(stack, name)
         body, path = body_of(request), f"/resources/{name}/actions"
-        prechecked = self._admission.precheck(context, request.operation, stack, "POST", path, body, target=group.name)
+        found = None if group.physical_id is None else self._store.stacks.get(group.physical_id)
+        prechecked = self._admission.precheck(
+            context, request.operation, stack, "POST", path, body, target=group.name, on=found
+        )
         members = self.members_of(group)
         known = self._definitions.of(members).resources
         types = self._store.resources.types(stack.root_id or stack.id) if known else ()

@@ -10,7 +10,7 @@ from msgspec import convert
 from msgspec.structs import replace
 
 from heatlite.core.actions.repairs import RepairStep
-from heatlite.core.errors import ActionConflict, HeatliteError, StackLocked
+from heatlite.core.errors import ActionConflict, HeatliteError, ResourceIsLocked, StackLocked
 from heatlite.core.json import JsonMap, as_maps
 from heatlite.core.status import ActionStatus, LockLevel, state
 from heatlite.engine.state.group_requests import ScaleOut
@@ -371,6 +371,25 @@ def test_the_lock_is_asked_first(troubled: Troubled, level: LockLevel) -> None:
     for ask in asked.values():
         with pytest.raises(QuotaExceeded):
             ask()
+
+
+def test_a_running_action_is_asked_before_the_quota(troubled: Troubled) -> None:
+    cloudy = troubled(quotas={"network.network": 2})
+    member = {"type": "OS::Neutron::Net", "properties": {}}
+    group = resource("OS::Heat::ResourceGroup", count=1, resource_def=member)
+    stack = cloudy.made({"group": group})
+    with cloudy.clock.held():
+        cloudy.put(stack, template(group=group, wait=resource("OS::Heat::Delay", min_wait=100)), wait=False)
+        for grow in (
+            lambda: cloudy.components.groups.change(cloudy.who, stack, "group", ScaleOut(5)),
+            lambda: cloudy.put(stack, template(**nets(5)), wait=False),
+        ):
+            with pytest.raises((ActionConflict, ResourceIsLocked)) as found:
+                grow()
+            assert not isinstance(found.value, QuotaExceeded)
+    cloudy.settle(stack)
+    with pytest.raises(QuotaExceeded):
+        cloudy.components.groups.change(cloudy.who, cloudy.get(stack), "group", ScaleOut(5))
 
 
 def test_a_changed_limit_is_read_again(cloudy: Cloudy) -> None:
