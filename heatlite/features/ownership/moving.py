@@ -30,9 +30,10 @@ from heatlite.engine.state.requests import Request, ShownPlan
 from heatlite.engine.state.unit_of_work import MOVED_FROM, MOVED_TO, moved_text, operation_event, with_state
 from heatlite.engine.state.values import current_rows
 from heatlite.engine.types.resource_factory import ResourceFactory
-from heatlite.features.ownership import only_move
+from heatlite.features.ownership import membership, only_move
 from heatlite.features.ownership.bodies import MoveRequest
 from heatlite.features.ownership.errors import MoveReplaces, ReferencesCross, SnapshotNames
+from heatlite.features.ownership.membership import Membership
 from heatlite.features.ownership.renames import Foreign, carried, renamed
 from heatlite.plugin.groups import MEMBER_NAME, SizedGroup
 from heatlite.plugin.nested import StackResource
@@ -132,13 +133,14 @@ class Moves:
         self._require_movable(stack, steps, binds)
         trees = [here] if there is here else [here, there]
         definitions = [asked.definition, None if asked.to_definition is None else asked.to_definition.definition]
-        if asked.definition is None:
-            documents = _documents(steps)
+        is_given = asked.definition is not None
+        groups = self._memberships(context, here, steps)
+        renames = [step for step in steps if step.source.is_group and not step.crosses]
+        documents = _documents(renames if is_given else steps, groups)
+        if not is_given:
             definitions = [_edited(tree, steps, documents) for tree in trees]
-        else:
-            documents = _documents([step for step in steps if step.source.is_group])
         sides = [
-            self._side(context, tree, steps, documents, request or Request(), is_given=asked.definition is not None)
+            self._side(context, tree, steps, documents, groups, request or Request(), is_given)
             for tree, request in zip(trees, definitions, strict=False)
         ]
         left = [waiting(side.draft.plan()) for side in sides]
@@ -226,11 +228,33 @@ class Moves:
         if step.crosses:
             kinds = ResourceFactory(step.source.stack, self._core.engine_services)
             nests = [name for name, row in step.rows.items() if issubclass(kinds.type_of(row), StackResource)]
-            if groups or nests:
-                what = "members of groups, which join and leave (heatlite group)" if groups else "nested stacks"
-                raise HTTPBadRequest(f"{', '.join(step.names)}: {what} do not move to another stack in this version.")
+            if nests:
+                raise HTTPBadRequest(f"{', '.join(nests)}: nested stacks do not move to another stack in this version.")
+            if groups and (len(groups) > 1 or step.roots[0].id != step.roots[1].id):
+                text = "members move to and from resources of their own root stack. Use heatlite group join and leave"
+                raise HTTPBadRequest(f"{', '.join(step.names)}: {text}.")
         elif groups:
             self._require_member_names(step)
+
+    def _memberships(self, context: Context, tree: Tree, steps: Sequence[_Step]) -> dict[Path, Membership]:
+        """Return the groups whose size changes, by the paths of their stacks."""
+        come, gone = dict[Path, list[str]](), dict[Path, list[str]]()
+        for step in steps:
+            if step.crosses and step.target.is_group:
+                come.setdefault(step.target.path, []).extend(step.names.values())
+            if step.crosses and step.source.is_group:
+                gone.setdefault(step.source.path, []).extend(step.names)
+        return {
+            path: membership.changed(
+                self._core,
+                context.user,
+                tree.level(path[:-1]),
+                tree.level(path, of_group=True),
+                come.get(path, ()),
+                gone.get(path, ()),
+            )
+            for path in {**come, **gone}
+        }
 
     def _require_member_names(self, step: _Step) -> None:
         """Raise HTTPBadRequest for new names that a group does not give to members."""
@@ -268,6 +292,7 @@ class Moves:
         tree: Tree,
         steps: Sequence[_Step],
         documents: Mapping[str, JsonMap],
+        groups: Mapping[Path, Membership],
         request: Request,
         is_given: bool,
     ) -> _Side:
@@ -276,6 +301,7 @@ class Moves:
         `is_given`: the request has a new definition. An edited one has the whole environment, if that changes.
         """
         levels, existing = _levels(tree, steps), is_given or request.environment is None
+        levels = {**{path[:-1]: tree.level(path[:-1]) for path in groups if path in levels}, **levels}
         prepared = self._core.preparation.changed(tree.root, request, existing)
         draft = self._redefining.draft(context, tree, request, prepared, self._core.engine_services)
         if is_given:
@@ -287,7 +313,9 @@ class Moves:
                 draft.set_members(path, documents[level.stack.id])
             elif is_given:
                 _require_only(level, draft.definition(path), steps)
-            rows = _rows(level, draft.definition(path), [one for one in steps if level in (one.source, one.target)])
+            sized = {one.group.id: one.group for one in groups.values()}
+            its_steps = [one for one in steps if level in (one.source, one.target)]
+            rows = _rows(level, draft.definition(path), its_steps, sized)
             draft.set(path, rows)
             old = {row.id for step in steps for row in step.rows.values()}
             moved += [row for row in (*rows.changed, *rows.entered) if row.id in old]
@@ -356,7 +384,7 @@ def _require_only(level: Level, after: Definition, steps: Sequence[_Step]) -> No
 # -- definitions ---------------------------------------------------------------------------------------
 
 
-def _documents(steps: Sequence[_Step]) -> dict[str, JsonMap]:
+def _documents(steps: Sequence[_Step], groups: Mapping[Path, Membership]) -> dict[str, JsonMap]:
     """Return the new templates of all stacks that take part, by id.
 
     Raises ReferencesCross.
@@ -368,6 +396,7 @@ def _documents(steps: Sequence[_Step]) -> dict[str, JsonMap]:
         if not step.crosses:
             found[step.source.stack.id] = renamed(step.source.definition.template, step.names)
     places = [place for step in steps if step.crosses for place in _carry(step, found)]
+    found |= {one.stack_id: one.template for one in groups.values()}
     if places:
         raise ReferencesCross(places="; ".join(places[:MOST_PLACES]))
     return found
@@ -400,11 +429,12 @@ def _carry(step: _Step, documents: dict[str, JsonMap]) -> Iterator[str]:
     section = source.sections["resources"]
     left = {**as_map(documents[step.source.stack.id][section])}
     entered = {**as_map(documents[step.target.stack.id].get(section))}
-    for old, new in step.names.items():
+    for old, new in step.names.items() if not step.target.is_group else ():
         try:
             entered[new] = carried(source.template, old, step.names)
         except Foreign as error:
             yield f"resources.{step.source.full(old)} ({', '.join(error.places)})"
+    for old in step.names:
         left.pop(old)
     documents[step.source.stack.id] = {**documents[step.source.stack.id], section: left}
     documents[step.target.stack.id] = {**documents[step.target.stack.id], section: entered}
@@ -457,8 +487,13 @@ def _with_names(blocks: JsonMap, path: Path, names: Mapping[str, str]) -> JsonMa
 # -- rows --------------------------------------------------------------------------------------------
 
 
-def _rows(level: Level, after: Definition, steps: Sequence[_Step]) -> Rows:
-    """Return the rows of a stack after the steps that concern it."""
+def _rows(
+    level: Level, after: Definition, steps: Sequence[_Step], groups: Mapping[str, ResourceRecord]
+) -> Rows:
+    """Return the rows of a stack after the steps that concern it.
+
+    `groups` are rows of groups with new sizes, by id.
+    """
     renames, leaving, entering = dict[str, str](), dict[str, ResourceRecord](), list[ResourceRecord]()
     for step in steps:
         if not step.crosses:
@@ -475,7 +510,7 @@ def _rows(level: Level, after: Definition, steps: Sequence[_Step]) -> Rows:
                 )
                 for old, row in step.rows.items()
             ]
-    stay = {row.id: _moved(row, renames) for row in level.rows if row.name not in leaving}
+    stay = {row.id: _moved(groups.get(row.id, row), renames) for row in level.rows if row.name not in leaving}
     changed = [stay[row.id] for row in level.rows if row.id in stay and stay[row.id] != row]
     current = {row.name: row for row in current_rows([*stay.values(), *entering])}
     entered = [

@@ -5,7 +5,7 @@ import pytest
 from msgspec import ValidationError, convert
 from msgspec.structs import replace
 
-from heatlite.core.errors import HTTPBadRequest, InvalidStackState, PlanChanged, ResourceNotFound
+from heatlite.core.errors import HTTPBadRequest, InvalidStackState, InvalidValue, PlanChanged, ResourceNotFound
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.features.healing.store.incidents import digest
@@ -117,7 +117,7 @@ def test_what_cannot_move(imported: Imported) -> None:
         ({"nothing": "new"}, ResourceNotFound),
         ({"net": "vol"}, HTTPBadRequest),
         ({"web/0": "web/2"}, HTTPBadRequest),
-        ({"net": "web/net"}, HTTPBadRequest),
+        ({"net": "web/net"}, InvalidValue),
     ):
         with pytest.raises(error):
             imported.move_plan(stack, names)

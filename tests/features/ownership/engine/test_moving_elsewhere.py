@@ -24,6 +24,7 @@ from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.features.ownership.errors import (
     DefinitionOutdated,
+    MoveReplaces,
     NotOnlyMove,
     ReferencesCross,
     SnapshotNames,
@@ -112,8 +113,9 @@ def test_members_get_other_names(imported: Imported) -> None:
     for names, error in (
         ({"numbered/0": "numbered/3"}, HTTPBadRequest),
         ({"scaled/alpha": "scaled/a b"}, HTTPBadRequest),
-        ({"scaled/alpha": "alone"}, HTTPBadRequest),
-        ({"first": "scaled/first"}, HTTPBadRequest),
+        ({"scaled/alpha": "numbered/3"}, HTTPBadRequest),
+        ({"first": "scaled/first"}, MoveReplaces),
+        ({"numbered/0": "data/0"}, ResourceNotFound),
         ({"numbered/7": "numbered/0"}, ResourceNotFound),
     ):
         with pytest.raises(error):
@@ -242,6 +244,7 @@ def test_what_does_not_move_elsewhere(imported: Imported) -> None:
         ({"net": "net"}, "b", HTTPBadRequest, "already: net"),
         ({"group": "g"}, "b", HTTPBadRequest, "nested stacks do not move"),
         ({"group/0": "g"}, "b", HTTPBadRequest, "join and leave"),
+        ({"group/0": "left/lan"}, None, TemplateShared, "as right"),
         ({"net": "left/lan"}, None, TemplateShared, "as right"),
         ({"net": "left/lan"}, "b", ResourceNotFound, r"\(left\)"),
         ({"net": "n"}, "a", HTTPBadRequest, "the stack itself"),
@@ -370,3 +373,34 @@ def test_definitions_that_do_without(imported: Imported) -> None:
         assert imported.first_plan(stack) == {}
         cloudy.patch(stack)
     assert cloudy.row(there, "teil").physical_id == before.physical_id
+
+
+@pytest.mark.parametrize("scales", [True, False])
+def test_into_a_group_and_out_of_it(imported: Imported, scales: bool) -> None:
+    cloudy, member = imported.cloudy, resource(NET, name="lan")
+    sizes = {"min_size": 0, "max_size": 3, "desired_capacity": 1, "resource": member}
+    group = resource("OS::Heat::AutoScalingGroup", **sizes)
+    if not scales:
+        group = resource("OS::Heat::ResourceGroup", count=1, resource_def=member)
+    own = {"web": group, "lone": member, "other": resource(NET, name="other")}
+    stack = cloudy.made(own, "a")
+    (first,) = cloudy.rows(stacks(imported, stack)["web"])
+    cloudy.components.protection.protect(cloudy.who, stack, "lone", None)
+    lone, new = cloudy.row(stack, "lone"), "alpha" if scales else "1"
+    assert imported.move_plan(stack, {"lone": f"web/{new}"}).later == ()
+    stack = imported.moved(cloudy.get(stack), {"lone": f"web/{new}"})
+    below = stacks(imported, stack)["web"]
+    after = cloudy.row(below, new)
+    assert same(after, lone) and after.protection is not None
+    assert {row.name for row in cloudy.rows(stack)} == {"web", "other"}
+    require_sound(imported, stack)
+    differing = imported.move_plan(cloudy.get(stack), {"other": "web/beta" if scales else "web/2"})
+    assert [one.action for one in differing.later if one.path[-1] in ("beta", "2")] == ["update"]
+    stack = imported.moved(cloudy.get(stack), {f"web/{new}": "lone", f"web/{first.name}": "primus"})
+    assert (same(cloudy.row(stack, "lone"), lone), same(cloudy.row(stack, "primus"), first)) == (True, True)
+    assert cloudy.rows(stacks(imported, stack)["web"]) == []
+    require_sound(imported, stack)
+    document = cloudy.components.definitions.of(stack).template.document
+    assert document["resources"]["primus"] == member  # type: ignore[index,call-overload]
+    assert cloudy.put(stack, document).status is Status.COMPLETE
+    require_sound(imported, stack)
