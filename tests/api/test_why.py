@@ -1,6 +1,8 @@
 """Reasons of a stack: each alone, and each pair; each way out is open."""
 
+import re
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +22,8 @@ from tests.tables import sampled
 
 from .conftest import template
 from .why_states import PAIRS, STATES, World, identifier
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "why.md"
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +88,14 @@ def test_each_reason_alone(idle: wiring.Embedded, name: str) -> None:
 @pytest.mark.parametrize(("one", "other"), sampled(PAIRS, 12))
 def test_each_pair_of_reasons(idle: wiring.Embedded, one: str, other: str) -> None:
     check(world_of(idle, [one, other]), [one, other])
+
+
+def test_each_code_of_the_reference_has_a_state() -> None:
+    _, _, table = REFERENCE.read_text().partition("## Facts")
+    rows = [line.split("|")[1] for line in table.partition("`blocks` of")[0].splitlines() if line.startswith("| `")]
+    assert {code for row in rows for code in re.findall("`(.*?)`", row)} == set().union(
+        *(state.codes for state in STATES.values())
+    )
 
 
 def test_a_stack_without_a_fault_has_no_facts(idle: wiring.Embedded) -> None:

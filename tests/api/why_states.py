@@ -13,10 +13,12 @@ from msgspec.structs import replace
 
 from heatlite import wiring
 from heatlite.api.access.policy import PROVEN
-from heatlite.core.actions.payloads import ActionData, ActionInputs, MemberChange, PlaybookStage
+from heatlite.core.actions.payloads import ActionData, ActionInputs, Bake, MemberChange, PlaybookStage
 from heatlite.core.actions.repairs import RepairStep, Selection
 from heatlite.core.differences import Difference
 from heatlite.core.status import NOT_ROLLED_BACK, ActionStatus, LockLevel, Needs, Status, Verb
+from heatlite.features.approvals.store.records import ApprovalRecord, ApprovalState, Subject
+from heatlite.features.approvals.store.store import ApprovalStore
 from heatlite.features.drift.states import DriftRecord, DriftState
 from heatlite.features.drift.store.store import DriftStore
 from heatlite.features.healing.store.records import HealingPolicyRecord, HealingScopeRecord, IncidentRecord
@@ -27,12 +29,14 @@ from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord
 from heatlite.features.nodes.store.store import NodeStore
 from heatlite.features.parameter_sources.store.records import Reading
 from heatlite.features.parameter_sources.store.store import ReadingStore
+from heatlite.features.rules.errors import BECAUSE
 from heatlite.store.audit import AuditRecord, Outcome
 from heatlite.store.records import (
     ActionRecord,
     LockRecord,
     ProtectionRecord,
     ResourceRecord,
+    Restriction,
     ServiceRecord,
     StackRecord,
 )
@@ -386,6 +390,42 @@ def plan_changed(world: World) -> None:
     refused = world.heat.call("PATCH", world.path, {"tags": "x", "plan_digest": "0" * 64})
     assert refused.status_int == 409, refused.text
     world.store.audit.flush()
+
+
+@_state("rule_denied", uses="action state")
+def rule_denied(world: World) -> None:
+    reason = f"Stack s is left as it is, {BECAUSE}: no-ssh (operator): a: SSH is open"
+    world.store.audit.insert(
+        AuditRecord(
+            identifier(), world.heat.project, world.now + 9, "mia", "", "127.0.0.1", "PUT", "x", "stacks:update",
+            world.id, "s", outcome=Outcome.REFUSED, status=403, reason=reason, last_time=world.now + 9,
+        )
+    )
+
+
+@_state("restricted")
+def restricted(world: World) -> None:
+    world.store.stacks.save(replace(world.stack, restricted=Restriction(world.now, identifier(), ("a", "b"), True)))
+
+
+@_state("baking", uses="action state brakes")
+def baking(world: World) -> None:
+    action = world.action(Verb.UPDATE, ActionStatus.RUNNING)
+    _in_state(world, Verb.UPDATE, Status.IN_PROGRESS, "Baking")
+    data = encode(ActionData(guard=Bake(world.now, world.now + 600))).decode()
+    sql = "UPDATE action SET status = 'WAITING', owner = NULL, lease_until = NULL, data = ? WHERE id = ?"
+    world.store.database.write(sql, (data, action.id))
+
+
+@_state("approval")
+def unapproved_update(world: World) -> None:
+    """An approval that no action waits for."""
+    world.store.of(ApprovalStore).insert(
+        ApprovalRecord(
+            identifier(), world.heat.project, Subject.UPDATE, ApprovalState.PENDING, "s", world.id, "d" * 64, "mia",
+            "mia", world.now, identifier(), because=("approve:removals",),
+        )
+    )
 
 
 @_state("scheduled", uses="state")

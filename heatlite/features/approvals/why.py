@@ -22,8 +22,11 @@ def facts(tree: Tree, approvals: Sequence[ApprovalRecord]) -> list[Told]:
 def _told(tree: Tree, one: ApprovalRecord) -> Told:
     ways, path = Ways(tree), f"/v1/{one.project}/approvals/{one.id}"
     operation = Operation.DELETE if one.subject is Subject.DELETE else Operation.UPDATE
-    # The plan is made again, and may be another one.
-    ways.operation(operation, tree.root, "shows it, asks, and lets it happen", f"heatlite approval approve {one.id}")
+    approve: Call | None = Call("POST", f"{path}/approve", {"digest": one.digest})
+    if one.action_id is not None:
+        approve = None  # the plan is made again, and may be another one
+    command = f"heatlite approval approve {one.id}"
+    ways.operation(operation, tree.root, "shows it, asks, and lets it happen", command, approve)
     ways.send("rejects it", f"heatlite approval reject {one.id}", Call("POST", f"{path}/reject", {}))
     because = f" ({', '.join(one.because)})" if one.because else ""
     text = f"the {one.subject} that {one.requested_by} asked for waits for an approval{because}: {one.id}"
