@@ -28,7 +28,7 @@ from heatlite.core.errors import (
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Cause, Status, Verb
 from heatlite.engine.admission.admission import Admission
-from heatlite.engine.admission.claims import NO_CLAIMS, Asked, Change, Claims
+from heatlite.engine.admission.claims import NO_CLAIMS, Asked, Change, Claims, tries_again
 from heatlite.engine.planning.plan import Outcome
 from heatlite.engine.preview import preview_views
 from heatlite.engine.preview.preview import PreviewItem, StackPreview
@@ -218,6 +218,7 @@ class Repairs:
         with self.admitted(context, stack, "/actions", body) as stack:
             return self.enqueue(context, stack, selection, plan_digest=plan_digest, claims=claims)
 
+    @tries_again
     def request(
         self,
         context: Context,

@@ -10,7 +10,7 @@ from heatlite.core.errors import HTTPBadRequest, ImportDiffers, InvalidValue, Pl
 from heatlite.core.json import JsonMap
 from heatlite.core.redaction.masking import MASK, Mask
 from heatlite.engine.admission.admission import Admission
-from heatlite.engine.admission.claims import Asked, Change
+from heatlite.engine.admission.claims import Asked, Change, tries_again
 from heatlite.engine.operations.groups import Groups
 from heatlite.engine.operations.membership.entrants import Entrant, EntrantReader, Entry
 from heatlite.engine.operations.membership.writing import Draft, MembershipWriter, Place, further
@@ -38,6 +38,7 @@ class Joins:
         self._writer = writer
         self._objects = EntrantReader(writer)
 
+    @tries_again
     def join(self, context: Context, stack: StackRecord, name: str, asked: Join) -> ActionRecord:
         """Make objects members of a group. Returns as `MembershipWriter.write`.
 

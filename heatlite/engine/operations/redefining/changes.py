@@ -16,7 +16,7 @@ from heatlite.core.json import Json, JsonMap
 from heatlite.core.redaction.masking import NOTHING, Mask
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import Admission, OperationRequest
-from heatlite.engine.admission.claims import Asked, Change, Claims
+from heatlite.engine.admission.claims import Asked, Change, Claims, tries_again
 from heatlite.engine.admission.preparation import Prepared
 from heatlite.engine.execution.final_state import restricted_text
 from heatlite.engine.operations import asked
@@ -135,6 +135,7 @@ class Redefining:
             shown=lambda _: change.shown,
         )
 
+    @tries_again
     def carry_out(
         self, context: Context, request: OperationRequest, change: Redefinition, options: JsonMap
     ) -> StackRecord:

@@ -12,8 +12,18 @@ from heatlite.features.rules.feature import RulesSettings
 from heatlite.store.store import Store
 from tests.api.conftest import Heat, template, value
 from tests.databases import sqlite
-from tests.features.rules.api.test_rules import CHANGED, FULL, MEMBER, OPERATIONS, rule, rules
+from tests.features.rules.api.test_rules import (
+    CHANGED,
+    FULL,
+    GROUP,
+    MEMBER,
+    NUMBERED,
+    OPERATIONS,
+    rule,
+    rules,
+)
 from tests.features.rules.endpoints import Endpoint, answer, listening, says
+from tests.waiting import eventually
 
 
 @pytest.fixture(scope="module")
@@ -244,3 +254,18 @@ def test_a_template_that_is_validated(heat: Heat, endpoint: Endpoint) -> None:
     endpoint.behave = says("warn", findings=[{"path": "a", "message": "old"}])
     (one,) = heat.call("POST", "/validate", {"template": template(a=value())}, 200).json["rules"]
     assert (one["result"], one["path"], one["message"]) == ("warn", "a", "old")
+
+
+def test_other_operations(heat: Heat, endpoint: Endpoint) -> None:
+    """Members that are well are replaced, and some leave: each is asked about once."""
+    two = {**GROUP, "properties": {**GROUP["properties"], "desired_capacity": 2}}
+    path = heat.create(template(g=two, n=NUMBERED))
+    members = [one["resource_name"] for one in heat.get(f"{path}/resources?nested_depth=1")["resources"]]
+    rules(heat, at(endpoint, on=["create", "update", "scale", "heal"]))
+    heat.call("POST", f"{path}/resources/n/actions", {"replace_members": {"members": ["0"]}})
+    eventually(lambda: not heat.get("/actions?status=READY,RUNNING,WAITING")["actions"], "the repair has ended")
+    assert [one["operation"] for one in endpoint.told] in (["scale"], ["heal"])
+    endpoint.behave = says("deny")
+    member = next(one for one in members if one not in ("g", "n", "0"))
+    error = heat.call("POST", f"{path}/resources/g/actions", {"leave": {"members": [member]}}, 403).json["error"]
+    assert error["type"] == "RuleDenied" and len(endpoint.bodies) == 2
