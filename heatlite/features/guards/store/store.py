@@ -5,7 +5,7 @@ from pathlib import Path
 
 from msgspec import to_builtins
 
-from heatlite.core.clock import to_text
+from heatlite.core.clock import DAY, to_text
 from heatlite.core.config import Settings
 from heatlite.core.json import JsonMap, dump, parser
 from heatlite.core.status import Verb
@@ -128,6 +128,9 @@ class GuardStore(FeatureStore):
     def old_rows(self, settings: Settings, now: float, limit: int) -> Iterator[OldRows]:
         rows = self.database.read(f"SELECT id FROM guard_alert WHERE expires_at < ? LIMIT {limit}", (now,))
         yield self._alerts.delete, [key for (key,) in rows]
+        sql = f"SELECT action_id FROM update_guard WHERE ended_at < ? LIMIT {limit}"
+        rows = self.database.read(sql, (now - settings.action_days * DAY,))
+        yield self._table.delete, [key for (key,) in rows]
 
     # -- stacks ------------------------------------------------------------------------------------
 

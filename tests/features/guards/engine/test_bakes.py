@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from heatlite.core.actions.payloads import BakeEnd
+from heatlite.core.clock import DAY
 from heatlite.core.errors import Conflict, HTTPBadRequest, NothingBakes
 from heatlite.core.status import ActionStatus, Signal, Verb, state
 from heatlite.engine.operations.action_signals import ActionSignals
+from heatlite.features.guards.store.store import GuardStore
 from heatlite.store.records import ActionRecord, StackRecord
 from tests.engine.conftest import Engine, ref, resource, template, thing
 
@@ -289,6 +291,25 @@ def test_suspended_bake(engine: Engine) -> None:
         bakes(engine, stack)
         engine.clock.pass_(BAKE)
         assert final(engine.settle(stack)) == "UPDATE_COMPLETE"
+
+
+def test_guards_go_with_their_actions(engine: Engine) -> None:
+    """Rows of guards do not grow with the updates of a stack."""
+    stack = engine.create(BEFORE)
+    with engine.clock.held():
+        engine.put(stack, AFTER, wait=False, further=GUARD)
+        bakes(engine, stack)
+        rows, action = engine.store.of(GuardStore), last(engine, stack)
+        later = engine.clock.now() + engine.settings.action_days * DAY + BAKE + 1
+        assert [[*old] for _, old in rows.old_rows(engine.settings, later, 10)] == [[], []]
+        engine.clock.pass_(BAKE)
+        engine.settle(stack)
+    assert [[*old] for _, old in rows.old_rows(engine.settings, engine.clock.now(), 10)] == [[], []]
+    remove, old = [*rows.old_rows(engine.settings, later, 10)][1]
+    assert old == [action.id]
+    with engine.store.transaction():
+        remove(old)
+    assert rows.get(action.id) is None
 
 
 BOUNDS: list[object] = [
