@@ -52,5 +52,9 @@ class OutputInUse(Conflict):
         holder: Json = {
             "kind": "stack", "id": first["stack_id"] if own else None, "by": None, "since": to_text(read_at),
         }  # fmt: skip
-        ways: list[Json] = [way] if own else []
+        insisting: Json = {
+            "text": "removes it nevertheless: the same request with force=true", "method": None, "path": None,
+            "body": None, "command": None, "after": None,
+        }  # fmt: skip
+        ways: list[Json] = [*([way] if own else []), insisting]
         self.facts = {"readers": [one for one, _ in own], "others": others, "holder": holder, "way_out": ways}

@@ -44,10 +44,10 @@ class ShownReader(Answer, frozen=True):
 
     stack_name: Annotated[str, column(1)]
     stack_id: str
-    project: str
+    project: Annotated[str, column(4)]
     parameter: Annotated[str, column(2)]
     output: Annotated[str, column(3)]
-    read_at: Annotated[Time, column(4)]
+    read_at: Annotated[Time, column(5)]
     """Time of the reading."""
 
 

@@ -222,6 +222,7 @@ def test_removal_of_what_other_projects_read(heat: Heat) -> None:
     error = heat.call("PATCH", base, {"template": owner(net="a")}, 409).json["error"]
     assert (error["type"], error["readers"], error["others"], error["holder"]["id"]) == ("OutputInUse", [], 1, None)
     assert "theirs" not in error["message"] and "1 of other projects" in error["message"]
+    assert ["force=true" in one["text"] for one in error["way_out"]] == [True]
     read(heat, net_id=source("base", "more"))
     error = heat.call("POST", f"{base}/actions", {"undo": {}}, 409).json["error"]
     assert _readers_of(error) == [("reader", "net_id", "more", "removed")] and error["others"] == 1
