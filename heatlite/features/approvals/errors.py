@@ -3,7 +3,7 @@
 from heatlite.core.clock import to_text
 from heatlite.core.errors import Conflict, PlanChanged
 from heatlite.core.json import JsonMap
-from heatlite.features.approvals.store.records import ApprovalRecord
+from heatlite.features.approvals.store.records import ApprovalRecord, ApprovalState
 
 HEADER = "X-Heatlite-Approval"
 
@@ -35,11 +35,19 @@ class ApprovalChanged(Conflict):
 
     text = "Approval {id} has the digest {digest}, not {given}. Nothing was decided. Read it again."
 
+    def __init__(self, record: ApprovalRecord, given: str) -> None:
+        super().__init__(id=record.id, digest=record.digest, given=given)
+        self.facts = facts(record)
+
 
 class InvalidApprovalState(Conflict):
     """An approval waits for no decision."""
 
     text = "Approval {id} is {state}: only one that is PENDING can be {what}."
+
+    def __init__(self, record: ApprovalRecord, state: ApprovalState, what: str) -> None:
+        super().__init__(id=record.id, state=state, what=what)
+        self.facts = {"holder": _holder(record), "way_out": [_step("read it", "show", record)]}
 
 
 class TooManyApprovals(Conflict):
@@ -49,6 +57,10 @@ class TooManyApprovals(Conflict):
         "{most} approvals of stack {stack_name} wait already. Nothing was done. Have some of them decided:"
         " heatlite approval list --stack {stack_name}."
     )
+
+    def __init__(self, oldest: ApprovalRecord, most: int) -> None:
+        super().__init__(most=most, stack_name=oldest.stack_name)
+        self.facts = facts(oldest)
 
 
 def plan_changed(record: ApprovalRecord) -> PlanChanged:
@@ -66,15 +78,18 @@ def plan_changed(record: ApprovalRecord) -> PlanChanged:
 
 def facts(record: ApprovalRecord) -> JsonMap:
     """Return the keys of an error that an approval explains."""
-    path = f"/approvals/{record.id}"
-    holder = {"kind": "approval", "id": record.id, "by": record.requested_by, "since": to_text(record.requested_at)}
-    return {
-        "holder": holder,
-        "way_out": [
-            {
-                "text": f"{word} it", "command": f"heatlite approval {word} {record.id}", "method": "POST",
-                "path": f"{path}/{word}", "body": {"digest": record.digest} if word == "approve" else {}, "after": None,
-            }
-            for word in ("approve", "reject")
-        ],
-    }  # fmt: skip
+    ways = [_step("approve it", "approve", record, {"digest": record.digest}), _step("reject it", "reject", record, {})]
+    return {"holder": _holder(record), "way_out": ways}
+
+
+def _holder(record: ApprovalRecord) -> JsonMap:
+    since = to_text(record.requested_at)
+    return {"kind": "approval", "id": record.id, "by": record.requested_by, "since": since}
+
+
+def _step(text: str, word: str, record: ApprovalRecord, body: JsonMap | None = None) -> JsonMap:
+    """Return a step with an approval. Without a body it reads it."""
+    path = f"/v1/{record.project}/approvals/{record.id}"
+    method, path = ("GET", path) if body is None else ("POST", f"{path}/{word}")
+    command = f"heatlite approval {word} {record.id}"
+    return {"text": text, "command": command, "method": method, "path": path, "body": body, "after": None}

@@ -145,7 +145,8 @@ class ApprovalExaminer(Examiner):
         """
         if before is None:
             if record.stack_id and self.rows.count_pending(record.stack_id) >= MOST_PENDING:
-                raise TooManyApprovals(most=MOST_PENDING, stack_name=record.stack_name)
+                known = [one for one in self.rows.opens(record.stack_id) if one.state is ApprovalState.PENDING]
+                raise TooManyApprovals(min(known, key=lambda one: one.requested_at), MOST_PENDING)
             self.journal.requested(record)
             return record
         state = ApprovalState.EXPIRED if is_over(before, now) else ApprovalState.OBSOLETE

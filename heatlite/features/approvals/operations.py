@@ -178,13 +178,13 @@ class Approvals:
         over = record.expires_at is not None and record.expires_at <= self._clock.now()
         if record.state is not ApprovalState.PENDING or over:
             state = ApprovalState.EXPIRED if record.is_open and over else record.state
-            raise InvalidApprovalState(id=record.id, state=state, what=what)
+            raise InvalidApprovalState(record, state, what)
         # Requesters may reject what only another user may approve by the setting of nodes, as ever.
         needs_another = self._has_four_eyes(record) if digest is None else self._needs_another(record)
         if needs_another and is_requester(context, record):
             raise Forbidden(YOURSELF)
         if digest is not None and digest != record.digest:
-            raise ApprovalChanged(id=record.id, digest=record.digest, given=digest)
+            raise ApprovalChanged(record, digest)
 
     def _check_lock(self, context: Context, record: ApprovalRecord) -> None:
         """Raise StackLocked for a stack that is locked."""
@@ -215,7 +215,7 @@ class Approvals:
     def _outdated(self, record: ApprovalRecord, what: str) -> InvalidApprovalState:
         now = self._rows.get(record.id)
         state = ApprovalState.OBSOLETE if now is None or now.state is ApprovalState.PENDING else now.state
-        return InvalidApprovalState(id=record.id, state=state, what=what)
+        return InvalidApprovalState(record, state, what)
 
     def _again(self, record: ApprovalRecord) -> ApprovalRecord:
         return self._rows.get(record.id) or record

@@ -82,8 +82,7 @@ class ChangePolicies:
                     raise StackNotFound(name=stack.name)
             before = self._record(project, root_id)
             if given is not None and given != before.version:
-                whose = "the project" if stack is None else f"stack {stack.name}"
-                raise PolicyChanged(whose=whose, version=before.version, given=given)
+                raise PolicyChanged(before, given, None if stack is None else stack.name)
             now, was = self._clock.now(), effective(self._store, self._settings, project, root_id)
             self._rows.put(
                 ChangePolicyRecord(project, root_id, document, before.version + 1, context.user, now)

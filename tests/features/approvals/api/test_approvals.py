@@ -51,6 +51,38 @@ def approve(heat: Heat, found: dict[str, Any], code: int = 202) -> Any:
     return heat.call("POST", f"/approvals/{found['id']}/approve", {"digest": found["digest"]}, code=code).json
 
 
+def told(heat: Heat, error: dict[str, Any]) -> None:
+    """Check what each refusal tells (law Z5)."""
+    assert error["holder"].keys() == {"kind", "id", "by", "since"}
+    assert error["way_out"]
+    for way in error["way_out"]:
+        assert way.keys() == {"text", "command", "method", "path", "body", "after"}
+        if way["method"] == "GET":
+            heat.call("GET", way["path"], code=200)
+
+
+def test_each_refusal_names_its_holder_and_a_way_out(own_heat: Heat) -> None:
+    heat = own_heat
+    path = heat.create(template(a=THING))
+    policy(heat, path, approve="removals")
+    found = refused(heat, "DELETE", path)
+    decide = f"/approvals/{found['id']}"
+    calls = [
+        ("POST", f"{decide}/approve", {"digest": "0" * 64}), ("DELETE", path, None),
+        ("PUT", f"{path}/change_policy", {**FORM, "version": 7}),
+        ("PUT", "/change_policy", {**FORM, "version": 7}),
+    ]  # fmt: skip
+    errors = [heat.call(*call, code=409).json["error"] for call in calls]
+    way = next(one for one in errors[1]["way_out"] if one["command"].split()[2] == "reject")
+    heat.call(way["method"], way["path"], way["body"], code=200)
+    errors.append(heat.call("POST", f"{decide}/reject", {}, code=409).json["error"])
+    assert [one["type"] for one in errors] == [
+        "ApprovalChanged", "ApprovalRequired", "PolicyChanged", "PolicyChanged", "InvalidApprovalState",
+    ]  # fmt: skip
+    for error in errors:
+        told(heat, error)
+
+
 def succeeded(heat: Heat, action: str) -> bool:
     return bool(heat.get(f"/actions/{action}")["action"]["status"] == "SUCCEEDED")
 
@@ -407,6 +439,8 @@ def test_many_wait_no_more(own_heat: Heat) -> None:
         refused(heat, "PUT", path, replacing(f"r{number}"))
     error = heat.call("PUT", path, replacing("last"), code=409).json["error"]
     assert error["type"] == "TooManyApprovals"
+    told(heat, error)
+    assert error["holder"]["id"] == heat.get("/approvals?limit=200")["approvals"][-1]["id"]
     assert heat.get(path)["stack"]["approvals"] == MOST_PENDING
 
 

@@ -37,7 +37,8 @@ ELSEWHERE = {"create", "signal", "node_action", "playbook", "rollback", "cancel_
 @pytest.fixture(scope="module")
 def clouded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[wiring.Embedded]:
     """A server on a simulated cloud."""
-    server = wiring.embedded(Settings(database=sqlite(tmp_path_factory.mktemp("clouded")), cloud="simulated"))
+    database = sqlite(tmp_path_factory.mktemp("clouded"))
+    server = wiring.embedded(Settings(database=database, cloud="simulated", lease_seconds=1e10), clock=Ahead())
     yield server
     server.close()
 
@@ -280,6 +281,31 @@ def test_it_waits_and_begins(heat: Heat, word: str) -> None:
     eventually(lambda: not opened(heat), "it has ended")
     ended = heat.get(f"/actions/{found['action_id']}")["action"]
     assert (ended["status"] == "SUCCEEDED") == (word != "retry"), ended["status_reason"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ["reject", "expire"])
+@pytest.mark.parametrize("word", [word for word, case in NEEDS.items() if case.waits])
+def test_it_ends_without_a_yes(clouded: wiring.Embedded, heat: Heat, word: str, end: str) -> None:
+    case = NEEDS[word]
+    path = heat.create(case.template)
+    sent = case.request(heat, path)
+    before = heat.get(path)["stack"]
+    policy(heat, approve="always", approval_ttl=60)
+    sent.to(heat, path, "&approval=wait" if "?" in sent.rest else "?approval=wait")
+    (found,) = heat.get("/approvals")["approvals"]
+    if end == "reject":
+        heat.call("POST", f"/approvals/{found['id']}/reject", {}, code=200)
+    else:
+        clock = clouded.components.clock
+        assert isinstance(clock, Ahead)
+        clock.ahead += 61
+        approve(heat, found, code=409)
+        eventually(lambda: not opened(heat), "the sweep ends it")
+    state = {"reject": "REJECTED", "expire": "EXPIRED"}[end]
+    assert heat.get(f"/approvals/{found['id']}")["approval"]["state"] == state
+    assert heat.get(f"/actions/{found['action_id']}")["action"]["status"] == "CANCELLED"
+    assert heat.get(path)["stack"] == before
 
 
 @pytest.mark.slow

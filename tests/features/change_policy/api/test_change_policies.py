@@ -48,10 +48,11 @@ def test_a_version_is_compared(own_heat: Heat) -> None:
     path = heat.create(template(a=value()))
     for place in ("", path):
         assert put(heat, place, version=0)["version"] == 1
-        assert heat.fault("PUT", f"{place}/change_policy", {**FORM, "version": 0}, code=409)[0] == "PolicyChanged"
+        error = heat.call("PUT", f"{place}/change_policy", {**FORM, "version": 0}, code=409).json["error"]
+        assert (error["type"], error["holder"]["by"]) == ("PolicyChanged", "anonymous")
         assert heat.get(f"{place}/change_policy")["version"] == 1
         heat.call("DELETE", f"{place}/change_policy", code=204)
-        heat.fault("PUT", f"{place}/change_policy", {**FORM, "version": 1}, code=409)
+        heat.call("PUT", f"{place}/change_policy", {**FORM, "version": 1}, code=409)
 
 
 @table(
