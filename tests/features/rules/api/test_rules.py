@@ -1,12 +1,16 @@
 """Rules on plans, through the API: what is denied, what passes, and what is told."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from heatlite import wiring
+from heatlite.core.config import Settings
 from heatlite.store.store import Store
 from tests.api.conftest import Heat, Town, template, value
+from tests.databases import sqlite
 from tests.tables import table
 
 FORM = {"change_policy": "2026-11-28"}
@@ -435,3 +439,23 @@ def test_why_tells_of_the_denial(heat: Heat) -> None:
     heat.call("PUT", path, {"template": CHANGED}, 202)
     heat.settle(path, "UPDATE_COMPLETE")
     assert [one["code"] for one in heat.get(f"{path}/why")["facts"]] == []
+
+
+@pytest.mark.slow
+def test_metrics(tmp_path: Path) -> None:
+    """Those that strike, and errors, count when an operation is requested."""
+    server = wiring.embedded(Settings(database=sqlite(tmp_path), metrics=True))
+    try:
+        heat = Heat(server.app)
+        rules(heat, rule("hm", then="warn"), rule("no"), rule("odd", when="plan.counts.nope == 1", then="warn"))
+        body = {"stack_name": "s", "template": template(a=value())}
+        heat.call("POST", "/stacks/preview?plan=true", body, 200)
+        heat.call("POST", "/stacks", body, 403)
+        shown = heat.app.get("/metrics").text.splitlines()
+    finally:
+        server.close()
+    told = [line.rpartition(" ") for line in shown if line.startswith("heatlite_rule")]
+    counted = {name: float(number) for name, _, number in told}
+    assert counted['heatlite_rule_results_total{result="deny"}'] == 1
+    assert counted['heatlite_rule_results_total{result="warn"}'] == 2
+    assert counted["heatlite_rule_errors_total"] == 1
