@@ -1,14 +1,16 @@
 """Objects as rows: what an import reads of them, before anything is written."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from heatlite.core.errors import HTTPBadRequest
+from heatlite.core.errors import Conflict, EntityNotFound, HTTPBadRequest
 from heatlite.core.ids import new_id
 from heatlite.core.json import JsonMap, dump, pointer
 from heatlite.core.status import Status, Verb
+from heatlite.engine.operations.redefining.tree import Level
 from heatlite.engine.planning.collect import evaluate
 from heatlite.engine.planning.planner import ordered, used_by
 from heatlite.engine.state.values import current_rows
@@ -52,12 +54,12 @@ def require_importable(name: str, kind: ResourceType) -> None:
 class Reader:
     """Reads the objects of one import, and makes their rows."""
 
-    def __init__(self, resources: ResourceFactory, stored: Sequence[ResourceRecord], now: float) -> None:
-        """Begin. `resources` see a cloud for reading, `stored` are the rows of the stack."""
+    def __init__(self, resources: ResourceFactory, level: Level, now: float) -> None:
+        """Begin. `resources` see a cloud for reading, `level` is their stack as it is."""
         self.resources = resources
-        self._stored = stored
+        self._level = level
         self._now = now
-        self.rows = {row.name: row for row in current_rows(stored)}
+        self.rows = {row.name: row for row in current_rows(level.rows)}
         """Rows by name, with those of the import."""
         resources.chosen = self.rows
 
@@ -75,9 +77,10 @@ class Reader:
     def _read(self, definition: Definition, name: str, asked: ImportedObject, values: Values) -> Import:
         wanted, defined = evaluate(definition, name, self.resources, values), definition.resources[name]
         row = self.new_row(defined, wanted.properties)
-        physical_id = self.found(row, wanted.kind, asked)
-        known = self._referring(name, physical_id)
-        seen = read(self.made(row, physical_id), ignored(definition, name))
+        with self.naming(name):
+            physical_id = self.found(row, wanted.kind, asked)
+            known = self._referring(name, physical_id)
+            seen = read(self.made(row, physical_id), ignored(definition, name))
         is_told = wanted.kind.has("live_properties")
         parts = compare(wanted.kind.schema, wanted.properties, seen.properties, Ignored()) if is_told else []
         texts = [f"{one.path} is {_side(one.live)}, not {_side(one.stored)}" for one in shown(parts).found]
@@ -108,6 +111,16 @@ class Reader:
         """
         return asked.id or find(self.resources, row, kind, asked.name, asked.filter)
 
+    @contextmanager
+    def naming(self, name: str) -> Iterator[None]:
+        """Let the errors about an object tell the path of its resource."""
+        try:
+            yield
+        except (EntityNotFound, Conflict) as error:
+            text = error.message.removeprefix(f"resources.{name}: ")
+            error.message = f"resources.{self._level.full(name)}: {text}"
+            raise
+
     def new_row(self, defined: ResourceDefinition, properties: JsonMap) -> ResourceRecord:
         """Return a row without an object."""
         identifier = new_id()
@@ -134,7 +147,7 @@ class Reader:
 
         Raises HTTPBadRequest for a row with its own.
         """
-        known = [row for row in self._stored if row.name == name]
+        known = [row for row in self._level.rows if row.name == name]
         if not known:
             return None
         if len(known) > 1 or known[0].external_id != physical_id:

@@ -121,7 +121,7 @@ class Imports:
         for path, names in placed.items():
             level, definition = tree.level(path), draft.definition(path)
             only_import.require_defined(level, definition, names)
-            reader = Reader(draft.resources(path), level.rows, now)
+            reader = Reader(draft.resources(path), level, now)
             wanted = {name: objects[level.full(name)] for name in names}
             for name, one in wanted.items():
                 require_importable(level.full(name), reader.resources.kind(definition, name))
@@ -197,7 +197,7 @@ class Imports:
         edits = dict[Path, list[Edit]]()
         for path, names in placed.items():
             level, made = tree.level(path), dict[str, _Made]()
-            reader = Reader(ResourceFactory(level.stack, services), level.rows, self._core.clock.now())
+            reader = Reader(ResourceFactory(level.stack, services), level, self._core.clock.now())
             for name in names:
                 made[name] = _made(level, reader, name, objects[level.full(name)])
                 found[level.full(name)] = ImportedObject(id=made[name].resource.physical_id, type=made[name].type)
@@ -215,8 +215,9 @@ def _made(level: Level, reader: Reader, name: str, asked: ImportedObject) -> _Ma
     require_importable(path, kind)
     known = kind.schema.coerce({} if asked.id is None else asked.filter or {}, whole=False)
     row = reader.new_row(_bare(name, asked.type), known)
-    row = replace(row, physical_id=reader.found(row, kind, asked))
-    read(reader.made(row, row.physical_id), Ignored())
+    with reader.naming(name):
+        row = replace(row, physical_id=reader.found(row, kind, asked))
+        read(reader.made(row, row.physical_id), Ignored())
 
     def make(given: JsonMap) -> Resource[Schema]:
         return reader.made(replace(row, properties=given), row.physical_id)

@@ -466,6 +466,7 @@ def test_an_object_that_vanishes_after_its_plan(imported: Imported) -> None:
     stack, body = imported.empty(), {**given("net", NET, id=ids["net"]), **given("vol", VOLUME, id=ids["vol"])}
     digest = imported.plan(stack, body).digest
     cloudy.view().call("network.delete_network", ids["net"])
-    with pytest.raises(errors.EntityNotFound, match=ids["net"]):
+    with pytest.raises(errors.EntityNotFound) as refused:
         imported.operations.start(cloudy.who, stack, imported.asked(body, plan_digest=digest), {"import": body})
+    assert refused.value.message.startswith(f"resources.net: The {NET} ({ids['net']})")
     assert (cloudy.rows(stack), cloudy.get(stack)) == ([], stack)

@@ -7,6 +7,7 @@ from msgspec import convert
 from msgspec.structs import replace
 
 from heatlite.core.errors import (
+    HeatliteError,
     HTTPBadRequest,
     ImportDiffers,
     ResourceNotFound,
@@ -76,6 +77,10 @@ def test_an_object_enters_a_nested_stack_and_leaves_it(imported: Imported) -> No
     ids = outside(imported, {"net": resource(NET, name="draußen"), "vol": resource(VOLUME, size=3, name="daten")})
     stack = tree(imported)
     body = {**given("data/kern/netz", NET, name="draußen"), **given("data/band", VOLUME, filter={"name": "daten"})}
+    for missing in ({"name": "drin"}, {"id": ids["vol"]}):
+        with pytest.raises(HeatliteError) as refused:
+            imported.plan(stack, given("data/kern/netz", NET, **missing))
+        assert refused.value.message.startswith("resources.data/kern/netz: ")
     plan = imported.plan(stack, body)
     assert plan.later == ()
     shown = {"/".join(one.path): one.action for one in plan.resources}
