@@ -454,6 +454,6 @@ def _print_first(lines: Sequence[str], colour: str) -> None:
 def retry(arguments: argparse.Namespace, host: Host) -> int:
     """Continue a failed create or update, and wait for it."""
     with connect(arguments, host) as session:
-        stack = session.client.find(arguments.stack)
-        again = f"heatlite retry {stack.name}"
-        return start(arguments, session, stack, lambda: session.client.action(stack, "retry"), again)
+        client, stack = session.client, session.client.find(arguments.stack)
+        path, again = f"{stack.path}/actions", f"heatlite retry {stack.name}"
+        return start(arguments, session, stack, lambda: change(client, "POST", path, {"retry": None}), again)

@@ -29,15 +29,17 @@ def may_leave(arguments: argparse.Namespace, session: Session) -> None:
 def start(
     arguments: argparse.Namespace, session: Session, stack: Stack, request: Callable[[], object], again: str
 ) -> int:
-    """Make a request and wait for the operation that it starts.
+    """Make a request and wait for the operation that it starts, also for its approval (`change`).
 
-    Returns the exit code. Raises CommandError if another request deletes the stack.
+    Returns the exit code. Raises CommandError if another request deletes the stack, or as `await_begin`.
     """
     may_leave(arguments, session)
+    after, began = session.client.last_event(stack, progress.NESTED), time.monotonic()
+    if not await_begin(session, request(), arguments.no_wait):
+        return 0
     if arguments.no_wait:
-        request()
         return started(arguments, stack)
-    return ended(arguments, require_stack(follow_request(session, stack, request, again, arguments.format)))
+    return ended(arguments, require_stack(progress.wait(session, stack, after, again, arguments.format, began)))
 
 
 def change(
@@ -57,7 +59,7 @@ def change(
     return answer
 
 
-def await_begin(session: Session, answer: Json, is_left: bool) -> bool:
+def await_begin(session: Session, answer: object, is_left: bool) -> bool:
     """Wait until the action of an answer has begun, if it waits for an approval.
 
     Returns False if it waits on without this command: it `is_left`, or there is no server. Raises CommandError if it

@@ -5,7 +5,7 @@ import shlex
 
 from heatlite.cli.arguments import FOLLOWED, LISTING, STACK, YES, CommandGroup, argument, repeatable
 from heatlite.cli.client import an_object, objects, text
-from heatlite.cli.commands.following import start
+from heatlite.cli.commands.following import change, start
 from heatlite.cli.errors import Misuse
 from heatlite.cli.output import plans, render
 from heatlite.cli.questions import agree, need_consent
@@ -58,7 +58,7 @@ def refresh(arguments: argparse.Namespace, host: Host) -> int:
             agree(arguments, "Do it?")
             body["plan_digest"] = text(plan.get("digest"))
         again = shlex.join(["heatlite", "refresh", stack.name, *arguments.name])
-        return start(arguments, session, stack, lambda: client.request("PATCH", stack.path, body), again)
+        return start(arguments, session, stack, lambda: change(client, "PATCH", stack.path, body), again)
 
 
 def _sources(arguments: argparse.Namespace) -> JsonMap:

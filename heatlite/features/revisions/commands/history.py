@@ -2,13 +2,12 @@
 
 import argparse
 import shlex
-import time
 
 from heatlite.cli.arguments import FOLLOWED, STACK, YES, CommandGroup, argument, number
 from heatlite.cli.client import Client, Object, Stack, objects, text
-from heatlite.cli.commands.following import await_begin, change, ended, may_leave, require_stack, started
+from heatlite.cli.commands.following import change, may_leave, start
 from heatlite.cli.errors import Misuse, Refused
-from heatlite.cli.output import plans, progress, render
+from heatlite.cli.output import plans, render
 from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, connect
 from heatlite.core.json import JsonMap
@@ -47,15 +46,9 @@ def undo(arguments: argparse.Namespace, host: Host) -> int:
                     print(line)
             if plans.has_changes(resources):
                 agree(arguments, "Do it?")
-        after, began = client.last_event(stack, progress.NESTED), time.monotonic()
-        answer = change(client, "POST", f"{stack.path}/actions", {"undo": asked})
-        if not await_begin(session, answer, arguments.no_wait):
-            return 0
-        if arguments.no_wait:
-            return started(arguments, stack)
         words = ["heatlite", "undo", stack.name, *([] if arguments.to is None else ["--to", str(arguments.to)])]
-        done = progress.wait(session, stack, after, shlex.join(words), arguments.format, began)
-        return ended(arguments, require_stack(done))
+        path, again = f"{stack.path}/actions", shlex.join(words)
+        return start(arguments, session, stack, lambda: change(client, "POST", path, {"undo": asked}), again)
 
 
 def numbers(client: Client, stack: Stack) -> dict[str, Object]:

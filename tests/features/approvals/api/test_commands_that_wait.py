@@ -103,6 +103,30 @@ def test_down_ends_with_the_rejection(waiting: Waiting, capsys: pytest.CaptureFi
     assert "- a" in shown
 
 
+@pytest.mark.parametrize("line", ["undo s -y", "refresh s -y", "retry s"])
+def test_each_command_that_updates_waits(waiting: Waiting, line: str) -> None:
+    heat = waiting.heat
+    value = {"v": {"type": "string", "default": "none"}}
+    owner = template() | {"parameters": value, "outputs": {"o": {"value": {"get_param": "v"}}}}
+    base = heat.create(owner, "base")
+    reader = template(a={**THING, "properties": {"value": {"get_param": "v"}}}) | {"parameters": value}
+    sources = {"v": {"stack": "base", "output": "o"}}
+    heat.call("PATCH", waiting.path, {"template": reader, "parameter_sources": sources}, code=202)
+    heat.settle(waiting.path)
+    heat.call("PATCH", base, {"parameters": {"v": "two"}}, code=202)
+    heat.settle(base)
+    if line.startswith("retry"):
+        fails = {**THING, "properties": {"fail": True}}
+        body = {"template": reader | template(a=THING, b=fails), "disable_rollback": True}
+        heat.call("PATCH", waiting.path, body, code=202)
+        heat.settle(waiting.path)
+    policy = {"change_policy": "2026-11-28", "approve": "always"}
+    heat.call("PUT", f"{waiting.path}/change_policy", policy, code=200)
+    assert waiting.during(line, lambda key: waiting.here(f"approval approve {key} -y")) == line.startswith("retry")
+    (found,) = heat.get("/approvals")["approvals"]
+    assert found["state"] == "DONE"
+
+
 def test_without_waiting(waiting: Waiting, capsys: pytest.CaptureFixture[str]) -> None:
     assert waiting.here("down s -y --no-wait") == 0
     assert "It begins once it is approved" in capsys.readouterr().out
