@@ -29,9 +29,10 @@ def may_leave(arguments: argparse.Namespace, session: Session) -> None:
 def start(
     arguments: argparse.Namespace, session: Session, stack: Stack, request: Callable[[], object], again: str
 ) -> int:
-    """Make a request and wait for the operation that it starts, also for its approval (`change`).
+    """Make a request and wait for the operation that it starts.
 
-    Returns the exit code. Raises CommandError if another request deletes the stack, or as `await_begin`.
+    Waits for its approval, too, if it was made by `change`. Returns the exit code. Raises CommandError if another
+    request deletes the stack, and as `await_begin`.
     """
     may_leave(arguments, session)
     after, began = session.client.last_event(stack, progress.NESTED), time.monotonic()

@@ -12,24 +12,27 @@ from heatlite.features.approvals.store.records import OF_STACKS, ApprovalRecord,
 
 
 def facts(tree: Tree, approvals: Sequence[ApprovalRecord]) -> list[Told]:
-    """Return a fact for each operation on a root stack that waits.
+    """Return a fact for each operation that waits, or has to be sent again.
 
     `approvals` are the open ones. Those of the work of features are facts of these.
     """
-    return [_told(tree, one) for one in approvals if one.state is ApprovalState.PENDING and one.subject in OF_STACKS]
+    return [_told(tree, one) for one in approvals if one.subject in OF_STACKS]
 
 
 def _told(tree: Tree, one: ApprovalRecord) -> Told:
     ways, path = Ways(tree), f"/v1/{one.project}/approvals/{one.id}"
-    operation = Operation.DELETE if one.subject is Subject.DELETE else Operation.UPDATE
-    approve: Call | None = Call("POST", f"{path}/approve", {"digest": one.digest})
-    if one.action_id is not None:
-        approve = None  # the plan is made again, and may be another one
-    command = f"heatlite approval approve {one.id}"
-    ways.operation(operation, tree.root, "shows it, asks, and lets it happen", command, approve)
-    ways.send("rejects it", f"heatlite approval reject {one.id}", Call("POST", f"{path}/reject", {}))
-    because = f" ({', '.join(one.because)})" if one.because else ""
-    text = f"the {one.subject} that {one.requested_by} asked for waits for an approval{because}: {one.id}"
+    asked = f"the {one.subject} that {one.requested_by} asked for"
+    if one.state is ApprovalState.APPROVED:
+        text = f"{asked} is approved: it passes once it is sent again ({one.id})"
+    else:
+        operation = Operation.DELETE if one.subject is Subject.DELETE else Operation.UPDATE
+        command, effect, call = f"heatlite approval approve {one.id}", "lets it happen", None
+        if one.action_id is None:  # else the plan is made again, and may be another one
+            effect, call = "lets it pass once it is sent again", Call("POST", f"{path}/approve", {"digest": one.digest})
+        ways.operation(operation, tree.root, f"shows it, asks, and {effect}", command, call)
+        ways.send("rejects it", f"heatlite approval reject {one.id}", Call("POST", f"{path}/reject", {}))
+        because = f" ({', '.join(one.because)})" if one.because else ""
+        text = f"{asked} waits for an approval{because}: {one.id}"
     fact = Fact(
         code="approval",
         what="approval",
