@@ -12,6 +12,7 @@ from heatlite.core.clock import DAY
 from heatlite.core.errors import Conflict, HTTPBadRequest, NothingBakes
 from heatlite.core.status import ActionStatus, Signal, Verb, state
 from heatlite.engine.operations.action_signals import ActionSignals
+from heatlite.engine.state.requests import Reach
 from heatlite.features.guards.store.store import GuardStore
 from heatlite.store.records import ActionRecord, StackRecord
 from tests.engine.conftest import Engine, ref, resource, template, thing
@@ -291,6 +292,42 @@ def test_suspended_bake(engine: Engine) -> None:
         bakes(engine, stack)
         engine.clock.pass_(BAKE)
         assert final(engine.settle(stack)) == "UPDATE_COMPLETE"
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_a_deletion_in_the_bake(engine: Engine, force: bool) -> None:
+    """It ends the bake, and deletes old and new objects in the whole tree."""
+    first, second = deep("1"), deep("2")
+    stack = engine.create(first.pop("template"), **first)
+    with engine.clock.held():
+        engine.put(stack, wait=False, further=GUARD, **second)
+        bakes(engine, stack)
+        tree = [stack, *engine.store.stacks.descendants(engine.get(stack))]
+        engine.stacks.delete(engine.who, engine.get(stack), force)
+        assert final(engine.settle(stack)) == "DELETE_COMPLETE"
+    assert [row for one in tree for row in engine.store.resources.of(one.id)] == []
+    assert engine.store.actions.live([one.id for one in tree]) == []
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_part_of_a_stack_bakes(engine: Engine, back: bool) -> None:
+    """An update of some resources bakes; taken back, the stack is not restricted."""
+    stack = engine.create(template(a=file("1"), other=file("1")))
+    before = objects(engine, stack)
+    part = Reach(target=("a",))
+    with engine.clock.held():
+        engine.put(stack, template(a=file("2"), other=file("2")), wait=False, further=GUARD, reach=part)
+        bakes(engine, stack)
+        both = objects(engine, stack)
+        assert (len(both["/a"]), both["/other"]) == (2, before["/other"])
+        if back:
+            engine.stacks.cancel(engine.who, engine.get(stack), rollback=True)
+        else:
+            engine.clock.pass_(BAKE)
+        engine.settle(stack)
+    after, restricted = objects(engine, stack), engine.get(stack).restricted
+    assert (after == before, restricted is None) == (back, back)
+    assert after["/other"] == before["/other"] and len(after["/a"]) == 1
 
 
 def test_guards_go_with_their_actions(engine: Engine) -> None:
