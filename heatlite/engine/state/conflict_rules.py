@@ -258,7 +258,8 @@ def _state_refusal(operation: Operation, stack: StackRecord) -> HeatliteError | 
         text = f"Stack {stack.name} is {now}: there is no failed create or update to go on with."
         return InvalidStackState(text + (way_on if verb is Verb.RESTORE else ""))
     if operation in UPDATES and verb in (Verb.SUSPEND, Verb.DELETE):
-        return NotSupported(f"Updating a stack when it is {now} is not supported.")
+        way_on = f" Resume it first: openstack stack resume {stack.name}." if verb is Verb.SUSPEND else ""
+        return NotSupported(f"Updating a stack when it is {now} is not supported.{way_on}")
     return _unreached(operation, stack) if operation in REDEFINES else None
 
 

@@ -11,11 +11,14 @@ from msgspec.structs import replace
 
 from heatlite.core.errors import StackLocked
 from heatlite.core.json import JsonMap
-from heatlite.core.status import ActionStatus
+from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.core.wire.why import Fact, WayOut
-from heatlite.engine.state.conflict_rules import Operation
+from heatlite.engine.state.conflict_rules import UPDATES, Operation
 from heatlite.engine.why.tree import Tree
 from heatlite.store.records import ActionRecord, StackRecord
+
+RESUME: JsonMap = {Operation.RESUME.value: None}
+"""Body of the action that resumes a stack."""
 
 
 def stack_path(stack: StackRecord, rest: str = "") -> str:
@@ -59,7 +62,7 @@ class Ways:
         """Add an operation on a stack, after the steps that it needs.
 
         `after` is the place of one more. Without `call` it is a command only: others may refuse it, too. An operation
-        that the state of the stack refuses is left out.
+        that the state of the stack refuses is left out, unless a resume leads on.
         """
         error = self._tree.refusal(operation, stack)
         held = self._tree.holder(operation, stack)
@@ -70,7 +73,9 @@ class Ways:
         elif error is not None and held is not None:
             after = self._ended(held)
         elif error is not None:
-            return
+            after = self._resumed(operation, stack)
+            if after is None:
+                return
         if call is None:
             self.tell(text, command, after)
         else:
@@ -110,6 +115,16 @@ class Ways:
     def _ended(self, action: ActionRecord) -> int:
         """Add the step that leads to the end of an action. Returns its place."""
         return self.resume(action) if action.status is ActionStatus.SUSPENDED else self.wait(action)
+
+    def _resumed(self, operation: Operation, stack: StackRecord) -> int | None:
+        """Add the step that resumes a suspended stack.
+
+        Returns its place. None: the stack is not suspended, or does not refuse the operation for that.
+        """
+        if operation not in UPDATES or stack.state_without_lock != (Verb.SUSPEND, Status.COMPLETE):
+            return None
+        command, call = f"openstack stack resume {stack.name}", Call("POST", stack_path(stack, "/actions"), RESUME)
+        return self.send(f"resumes {stack.name}", command, call)
 
     def _unlocked(self, operation: Operation, stack: StackRecord) -> int | None:
         """Add the steps that lift the locks which refuse an operation.

@@ -10,6 +10,7 @@ from heatlite.core.status import ActionStatus, LockLevel, Status, Verb
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.why.facts import NEEDS_REASON, completed, reasons, why
 from heatlite.engine.why.tree import Tree
+from heatlite.engine.why.ways import Ways
 from heatlite.store.records import ActionRecord, LockRecord, StackRecord
 
 NOW = 1000.0
@@ -79,6 +80,23 @@ def test_a_step_comes_after_what_it_needs() -> None:
     assert [way.after for way in outer.way_out] == [None, None]
     assert [way.command for way in nested.way_out if way.path] == ["heatlite unlock root", "heatlite unlock in"]
     assert [way.after for way in nested.way_out if way.path] == [None, 1]
+
+
+def test_an_operation_on_a_suspended_stack_comes_after_its_resume() -> None:
+    """Each operation that the server refuses for that, and no other."""
+    asleep = replace(stack_of("root"), verb=Verb.SUSPEND)
+    tree, found = Tree([asleep], [], [], frozenset(), {}, {}, {}, True, NOW, Context("demo")), set()
+    for operation in Operation:
+        ways = Ways(tree)
+        ways.operation(operation, asleep, "", "command")
+        if tree.refusal(operation, asleep) is None:
+            assert [one.command for one in ways.steps] == ["command"], operation
+        elif ways.steps:
+            assert [(one.command, one.after) for one in ways.steps] == [
+                ("openstack stack resume root", None), ("command", 0),
+            ]  # fmt: skip
+            found.add(operation)
+    assert Operation.UPDATE in found
 
 
 def test_the_lock_of_an_administrator_is_not_lifted_by_others() -> None:
