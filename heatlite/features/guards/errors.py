@@ -1,6 +1,11 @@
 """Refusals of guards."""
 
+from shlex import quote as shell_quoted
+from urllib.parse import quote
+
 from heatlite.core.errors import Conflict
+from heatlite.core.json import JsonMap
+from heatlite.features.guards.store.records import StandingAlert
 
 
 class GuardFiring(Conflict):
@@ -10,3 +15,16 @@ class GuardFiring(Conflict):
         "{source} reports what the guard looks for: {summary}. Nobody could tell whether the update of stack"
         " {stack_name} did it. Nothing was done. Update again when it is over, or without that alert in the guard."
     )
+
+    def __init__(self, alert: StandingAlert, stack_name: str) -> None:
+        super().__init__(source=alert.source, summary=alert.summary, stack_name=stack_name)
+        look: JsonMap = {
+            "text": "look whether it is over",
+            "command": f"heatlite health source show {shell_quoted(alert.source)}",
+            "method": "GET",
+            "path": f"/v1/{alert.project}/health/{quote(alert.source, safe='')}",
+            "body": None,
+            "after": None,
+        }
+        holder: JsonMap = {"kind": "alert", "id": alert.key, "by": alert.source, "since": None}
+        self.facts = {"holder": holder, "way_out": [look]}

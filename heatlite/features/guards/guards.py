@@ -98,8 +98,7 @@ class Guards:
         record = GuardRecord(action.id, action.project, action.root_id, action.inputs.guard or {})
         for one in self._rows.standing(action.project, self._clock.now()):
             if _counts(record, one.source, one.given, one.root_id):
-                name = self._store.stacks.name_of(action.root_id)
-                raise GuardFiring(source=one.source, summary=one.summary, stack_name=name)
+                raise GuardFiring(one, self._store.stacks.name_of(action.root_id) or "")
         self._rows.insert(record)
 
     def verdict(self, action: ActionRecord, since: float) -> BakeEnd | None:

@@ -47,8 +47,12 @@ def test_an_alert_takes_an_update_back(heat: Heat) -> None:
     after = heat.get(path)["stack"]
     assert "generic reported slow" in after["stack_status_reason"] and "guard" not in after
     assert action(heat, path)["outputs"]["guard"] == {"result": "fired"}
-    refused = heat.call("PUT", path, {"template": template(a=SECOND), "guard": {"bake": 1}}, 409)
-    assert refused.json["error"]["type"] == "GuardFiring"
+    refused = heat.call("PUT", path, {"template": template(a=SECOND), "guard": {"bake": 1}}, 409).json["error"]
+    assert refused["type"] == "GuardFiring"
+    assert refused["holder"] == {"kind": "alert", "id": "k", "by": "generic", "since": None}  # Z5
+    (look,) = refused["way_out"]
+    assert look["command"] == "heatlite health source show generic"
+    heat.call(look["method"], look["path"], code=200)
 
 
 def test_why_a_bake_waits_and_each_way_out(heat: Heat) -> None:
