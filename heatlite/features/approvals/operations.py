@@ -15,6 +15,7 @@ from heatlite.core.errors import (
     Forbidden,
     HeatliteError,
     MultipleChoices,
+    NotFound,
     NotSupported,
 )
 from heatlite.core.ids import random_id
@@ -207,6 +208,11 @@ class Approvals:
             self._scheduled().begin(action, stack, lambda: self._move(record, done, "approved"))
         except Fenced:
             raise self._outdated(record, "approved") from None
+        except NotFound as error:  # what it is about was deleted meanwhile
+            with self._store.transaction():
+                self._end(record, ended(record, ApprovalState.OBSOLETE), error.message, "approved")
+            error.message += f" So approval {record.id} is OBSOLETE now, and its request is cancelled."
+            raise
 
     def _move(self, before: ApprovalRecord, after: ApprovalRecord, what: str) -> None:
         if not self._journal.moved(before, after):

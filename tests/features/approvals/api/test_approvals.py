@@ -468,6 +468,33 @@ def test_signals(own_heat: Heat) -> None:
     assert "X-Heatlite-Ignored" not in passed.headers
 
 
+@pytest.mark.parametrize("what", ["snapshot", "group"])
+def test_what_it_is_about_is_gone(own_heat: Heat, what: str) -> None:
+    """The first try to approve it ends it: what it waits for never comes."""
+    heat = own_heat
+    group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 2, "resource_def": value()}}
+    path = heat.create(template(a=THING, g=group))
+    snapshot = heat.call("POST", f"{path}/snapshots", {"name": "n"}, code=200).json["id"]
+    heat.settle(path, "SNAPSHOT_COMPLETE")
+    heat.call("PUT", path, {"template": template(b=THING, g=group)}, code=202)
+    heat.settle(path, "UPDATE_COMPLETE")
+    policy(heat, path, approve="always")
+    url, body = f"{path}/snapshots/{snapshot}/restore", None
+    if what == "group":
+        url, body = f"{path}/resources/g/actions", {"scale_in": {"count": 1}}
+    action = heat.call("POST", f"{url}?approval=wait", body, code=202).json["action"]
+    policy(heat, path, approve="never")
+    heat.call("PUT", path, replacing(), code=202)
+    heat.settle(path)
+    heat.call("DELETE", f"{path}/snapshots/{snapshot}", code=204)
+    eventually(lambda: heat.get(f"{path}/snapshots")["snapshots"] == [], "it is deleted")
+    policy(heat, path, approve="always")
+    found = heat.get(f"/approvals/{action['data']['approval']['id']}")["approval"]
+    assert "is OBSOLETE now" in approve(heat, found, code=404)["error"]["message"]
+    assert heat.get(f"/approvals/{found['id']}")["approval"]["state"] == "OBSOLETE"
+    assert heat.get(f"/actions/{action['id']}")["action"]["status"] == "CANCELLED"
+
+
 def test_a_snapshot_is_restored_once_it_is_approved(own_heat: Heat) -> None:
     heat = own_heat
     path = heat.create(template(a=THING))
