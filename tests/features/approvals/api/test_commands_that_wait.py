@@ -134,3 +134,18 @@ def test_without_waiting(waiting: Waiting, capsys: pytest.CaptureFixture[str]) -
     assert Here(waiting.heat)("down s -y") == 0, "without a server it does not wait"
     assert waiting.here("approval approve zz") != 0
     assert waiting.here("change-policy off s -y") == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", ["replace t g 1", "delete t g 1 -y", "scale-in t g"])
+def test_a_change_of_a_group_waits_and_is_followed(
+    waiting: Waiting, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here, group = waiting.here, {"count": 2, "resource_def": THING}
+    path = waiting.heat.create(template(g={"type": "OS::Heat::ResourceGroup", "properties": group}), name="t")
+    policy = {"change_policy": "2026-11-28", "approve": "removals"}
+    waiting.heat.call("PUT", f"{path}/change_policy", policy, code=200)
+    line = f"group {words}"
+    assert waiting.during(line, lambda key: here(f"approval approve {key} -y")) == 0, capsys.readouterr().err
+    (found,) = waiting.heat.get("/approvals")["approvals"]
+    assert (found["state"], found["resource"]) == ("DONE", "g")
