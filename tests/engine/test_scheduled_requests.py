@@ -23,6 +23,7 @@ from heatlite.engine.state.group_requests import Adjustment, FollowTemplate, Res
 from heatlite.engine.state.requests import Reach, Request, Timing
 from heatlite.store.records import ActionRecord, StackRecord
 from heatlite.store.secrets.cipher import new_key
+from heatlite.store.stacks.events import EventQuery
 from tests.engine.conftest import MEMBER, READER, START, Engine, param, template, thing
 from tests.engine.test_group_operations import automatic
 from tests.engine.test_groups import nested
@@ -86,6 +87,8 @@ def refused(engine: Engine, action: ActionRecord) -> str | None:
     assert (found.status, found.started_at, found.request) == (ActionStatus.CANCELLED, None, None)
     assert found.status_reason.startswith("Its time had come, but: ")
     assert engine.store.actions.history(action.id)[-1].before is ActionStatus.INIT
+    told = [(one.verb, one.status) for one in engine.store.events.list(action.stack_id, EventQuery())]
+    assert (action.verb, "REFUSED") in told, "who watches the stack hears of it"
     return found.outputs.code
 
 
@@ -133,7 +136,7 @@ class TestUpdate:
         engine.put(stack, template(a=thing("x")))
         before, since = engine.get(stack), engine.now_on(stack)
         assert refused(engine, action) == "PlanChanged"
-        assert (engine.get(stack), engine.told(stack, since)) == (before, [])
+        assert (engine.get(stack), engine.told(stack, since)) == (before, ["s UPDATE_REFUSED"])
 
     def test_a_hidden_parameter_is_sealed_and_erased(self, place: Any, plugins: Any) -> None:
         engine = Engine(place, **CLOSED)

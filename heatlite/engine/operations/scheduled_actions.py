@@ -32,13 +32,14 @@ from heatlite.core.errors import (
 )
 from heatlite.core.runtime.logs import logged
 from heatlite.core.runtime.timer import for_each
-from heatlite.core.status import ActionStatus, Needs, Result, Status, Verb
+from heatlite.core.status import MAX_REASON, ActionStatus, Needs, Result, Status, Verb
 from heatlite.engine.admission.admission import Admission, audit, zone_of
 from heatlite.engine.admission.caller_context import restore_context
 from heatlite.engine.execution.action_log import about_action
 from heatlite.engine.execution.termination import outputs
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.requests import Timing
+from heatlite.engine.state.unit_of_work import stack_event
 from heatlite.store.errors import Fenced
 from heatlite.store.records import ActionRecord, StackRecord
 from heatlite.store.store import Store
@@ -47,6 +48,8 @@ log = logging.getLogger(__name__)
 
 MAX_SCHEDULED = 100
 """Highest number of scheduled actions per stack."""
+REFUSED = "REFUSED"
+"""Status of the event of a stack whose action was refused at its time: ``UPDATE_REFUSED``."""
 
 ONCE = frozenset({Verb.SUSPEND, Verb.RESUME})
 """Verbs without effect on a stack that is already in their final state, as in Heat."""
@@ -243,7 +246,7 @@ class ScheduledActions:
         return self._store.resources.any_suspended(tree)
 
     def _miss(self, action: ActionRecord, error: HeatliteError) -> None:
-        """End an action refused at its start time, and schedule the next of its series."""
+        """End an action refused at its start time. Tell it, or go on with its series."""
         reason = f"Its time had come, but: {error.message}"
         try:
             with self._store.transaction():
@@ -251,8 +254,13 @@ class ScheduledActions:
                 action, now = self._taken(action), self._clock.now()
                 ended = replace(outputs(Result.CANCEL, reason), code=wire_name(error))
                 self._store.moves.end(action, ActionStatus.CANCELLED, reason, now, ended)
-                if action.interval and stack is not None and stack.deleted_at is None:
+                if stack is None or stack.deleted_at is not None:
+                    pass  # what it was for is gone
+                elif action.interval:
                     self._store.queue.schedule_successor(action, now)
+                else:
+                    told = replace(stack_event(stack, now), verb=action.verb, status=REFUSED)
+                    self._store.events.append_many([replace(told, status_reason=reason[:MAX_REASON])])
         except Fenced:
             return
         parts = (action.stack_id, action.verb, action.requested_by, error.message)
