@@ -247,7 +247,8 @@ def test_what_was_heard_before_the_bake(engine: Engine) -> None:
     slow = {**AFTER, "resources": {**AFTER["resources"], "slow": thing("x", wait_secs=500)}}
     with engine.clock.held():
         engine.put(stack, slow, wait=False, further=guard())
-        engine.wait_for(lambda: "slow" in engine.states(stack))
+        # Its time counts from then on.
+        engine.wait_for(lambda: any(row.name == "slow" and "until" in str(row.token) for row in engine.rows(stack)))
         with engine.heard():
             send(engine, alert("resolved"))
         engine.clock.pass_(500)
