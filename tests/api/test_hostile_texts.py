@@ -113,7 +113,10 @@ LINES: Final[Sequence[Sequence[str]]] = [
     ["group", "scale-out", "s", f"r{HOSTILE}"], ["group", "scale-in", "s", f"r{HOSTILE}"],
     ["group", "resize", "s", f"r{HOSTILE}", "2"], ["group", "replace", "s", f"r{HOSTILE}", "0"],
     ["group", "delete", "s", f"r{HOSTILE}", "0"], ["group", "leave", "s", f"r{HOSTILE}", HOSTILE, "-y"],
-    ["group", "join", "s", f"r{HOSTILE}", HOSTILE, "-y"], ["member", "check", "s", f"r{HOSTILE}"],
+    ["group", "join", "s", f"r{HOSTILE}", HOSTILE, "-y"],
+    *(["group", f"{verb}-policy", "s", f"r{HOSTILE}", HOSTILE, *more]
+      for verb, more in (("attach", [HOSTILE]), ("update", ["--disable"]), ("detach", []))),
+    ["member", "check", "s", f"r{HOSTILE}"],
     ["member", "recover", "s", f"r{HOSTILE}"], ["health", "source", "show", HOSTILE],
     ["health", "source", "put", HOSTILE, HOSTILE], ["health", "source", "acknowledge", HOSTILE],
     ["health", "token", "create", HOSTILE, "--source", HOSTILE], ["health", "token", "list"],
