@@ -151,7 +151,7 @@ class Claim:
         """
         return ()
 
-    def approve(self, because: Sequence[str], preview: Callable[[], StackPreview]) -> None:
+    def require_approval(self, because: Sequence[str], preview: Callable[[], StackPreview]) -> None:
         """Take part if the operation needs an approval, before the transaction writes.
 
         `because` are the reasons of all claims. Raises the error that refuses the operation.
@@ -209,7 +209,7 @@ class Claims(Struct, frozen=True):
         plan = cache(preview)
         because = [reason for one in self.claims for reason in one.look(plan)]
         for one in self.claims if because else ():
-            one.approve(because, plan)
+            one.require_approval(because, plan)
 
     def take(
         self, action: ActionRecord, stack: StackRecord, preview: Callable[[], StackPreview] | None = None

@@ -134,7 +134,7 @@ class Aftermath:
         guard = self._commits.data.guard or self._begin(stack)
         if guard.ended is None:
             self._stopping.rolls_back = True
-            while (until := self._until(guard)) is not None:
+            while (until := self._bakes_until(guard)) is not None:
                 reason = _text(guard)
                 if retry_while_unavailable(self._clock, self._commits.hold, until, reason):
                     yield None
@@ -144,7 +144,7 @@ class Aftermath:
             self._end(guard)
         yield from self._delete_old(stack, self._commits.data)
 
-    def _until(self, guard: Bake) -> float | None:
+    def _bakes_until(self, guard: Bake) -> float | None:
         """Return the time to look again; None: the bake has ended, or the operation stops."""
         self._stopping.check()
         now = self._clock.now()

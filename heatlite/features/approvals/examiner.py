@@ -194,7 +194,7 @@ class ApprovalClaim(Claim):
             return ()
         return reasons(self._policy, self._asked.change, preview)
 
-    def approve(self, because: Sequence[str], preview: Callable[[], StackPreview]) -> None:
+    def require_approval(self, because: Sequence[str], preview: Callable[[], StackPreview]) -> None:
         """Find the approval of the plan.
 
         Raises Undecided without one, ScalingNeedsApproval.
