@@ -286,14 +286,23 @@ def test_an_undo_with_a_guard(heat: Heat) -> None:
     assert action["inputs"] == {"undo": {"to": 1, "guard": guard}}
 
 
-def test_protection_and_rules_hold(own_heat: Heat) -> None:
+def test_protection_holds(heat: Heat) -> None:
     """F1: what refuses an update refuses an undo, and nothing is begun."""
-    heat = own_heat
     path = heat.create(parts("a"))
     put(heat, path, {"template": parts("b")})
     heat.call("POST", f"{path}/actions", {"protect": {"resource": "b"}}, 200)
     assert heat.fault("POST", f"{path}/actions", {"undo": {}}, 409)[0] == "DeletionProtected"
     heat.call("POST", f"{path}/actions", {"unprotect": {"resource": "b"}}, 200)
+    assert [one["number"] for one in revisions(heat, path)] == [1, 2]
+    undo(heat, path)
+
+
+def test_rules_hold(own_heat: Heat) -> None:
+    """F1, as above."""
+    pytest.importorskip("cel_expr_python", reason="cel-expr-python is not installed: pip install -e '.[rules]'")
+    heat = own_heat
+    path = heat.create(parts("a"))
+    put(heat, path, {"template": parts("b")})
     rule = {"name": "r", "for": "resource", "when": "true", "then": "deny", "message": "not here"}
     heat.call("PUT", "/change_policy", {"change_policy": "2026-11-28", "rules": [rule]}, 200)
     assert heat.call("POST", f"{path}/actions", {"undo": {}}, 403).json["error"]["type"] == "RuleDenied"
