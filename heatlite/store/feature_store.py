@@ -253,10 +253,13 @@ class FeatureStore:
     def resources_moved(self, moved: Moved) -> None:
         """Change names and paths of resources, also while the feature is off."""
 
-    def check_definition(self, stack_id: str, defines: Callable[[Sequence[str]], bool]) -> None:
-        """Raise the error that refuses a template of a client for a root stack.
+    def check_definition(
+        self, stack_id: str, defines: Callable[[Sequence[str]], bool], goes_back: bool
+    ) -> None:
+        """Raise the error that refuses a definition for a root stack.
 
-        `defines` tells whether the new definition has a resource, by the names that lead to it.
+        `defines` tells whether it has a resource, by the names that lead to it. With `goes_back` the stack had it
+        before; else a client sends it.
         """
 
     def definition_taken(self, stack_id: str) -> None:

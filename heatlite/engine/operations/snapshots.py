@@ -138,7 +138,7 @@ class Snapshots:
         claims = self._admission.examine(back)
         with self._admission.admitted(prechecked) as stack:
             for one in self._store.features:
-                one.check_definition(stack.id, partial(self._definitions.defines, prepared.definition))
+                one.check_definition(stack.id, partial(self._definitions.defines, prepared.definition), True)
             claims.look(back.preview)
             self._store.templates.put(prepared.document, prepared.files, prepared.template_id, prepared.hides)
             if prepared.hides and not stack.sealed:

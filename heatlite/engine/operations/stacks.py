@@ -7,7 +7,7 @@ worker.
 import logging
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -243,10 +243,8 @@ class Stacks:
             after = _begun(stack, request, prepared, existing, now)
             plan.choose(after)
             plan.spare_locked(context, after)
-            if _sends_template(request):
-                for one in self._store.features:
-                    one.check_definition(stack.id, partial(self._definitions.defines, prepared.definition))
-                    one.definition_taken(stack.id)
+            defines = partial(self._definitions.defines, prepared.definition)
+            _check_definition(self._store, stack, request, defines, takes=True)
             declare(self._store, after, context.user, now, before=stack.environment)
             plan.check_objects(after, request.plan_digest)
             claims.look(lambda: plan.preview(after, False))
@@ -302,8 +300,8 @@ class Stacks:
         self._stack_clouds.admitted(stack, request.adopt_cloud)
         prepared = self._preparation.changed(stack, request, existing)
         check_types(context, prepared.types)
-        for one in self._store.features if _sends_template(request) else ():
-            one.check_definition(stack.id, partial(self._definitions.defines, prepared.definition))
+        defines = partial(self._definitions.defines, prepared.definition)
+        _check_definition(self._store, stack, request, defines)
         after = _begun(stack, request, prepared, existing, self._clock.now())
         planned = self._plan(stack, request, prepared)
         planned.choose(after)
@@ -480,9 +478,23 @@ def _adoption(
     return stack_event(replace(stack, status_reason=reason), now)
 
 
-def _sends_template(request: Request) -> bool:
-    """Return whether a request has a template of its own."""
-    return request.template is not None or request.template_url is not None
+def _check_definition(
+    store: Store,
+    stack: StackRecord,
+    request: Request,
+    defines: Callable[[Sequence[str]], bool],
+    takes: bool = False,
+) -> None:
+    """Raise what features have against the template of an update.
+
+    With `takes` note it, unless the update is an undo: no client has sent that.
+    """
+    has_template = request.template is not None or request.template_url is not None
+    goes_back = request.action is not None
+    for one in store.features if has_template else ():
+        one.check_definition(stack.id, defines, goes_back)
+        if takes and not goes_back:
+            one.definition_taken(stack.id)
 
 
 def _begun(stack: StackRecord, request: Request, prepared: Prepared, existing: bool, now: float) -> StackRecord:

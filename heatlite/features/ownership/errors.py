@@ -1,5 +1,7 @@
 """Refusals of operations that change the owner of objects."""
 
+from collections.abc import Sequence
+
 from heatlite.core.errors import Conflict, Invalid
 
 
@@ -25,12 +27,22 @@ class StillReferenced(Conflict):
 
 
 class DefinitionOutdated(Conflict):
-    """A template lacks resources that the server has added to the definition."""
+    """A definition lacks resources that the server has added to that of the stack."""
 
     text = (
-        "The template is older than the stack: it lacks {names}, which came by an import or a move. Nothing was done."
-        " Add that to the template (--write does; GET …/template has it), or give it up alive (heatlite detach)."
+        "The {given} is older than the stack: it lacks {names}, which came by an import or a move. Nothing was done."
+        " {instead}, or give up alive what it lacks (heatlite detach)."
     )
+
+    def __init__(self, names: Sequence[str], goes_back: bool) -> None:
+        """`goes_back`: the definition is that of an undo or a restore."""
+        super().__init__(
+            given="earlier definition" if goes_back else "template",
+            names=" ".join(names),
+            instead="Go back to a later one that has that (heatlite history shows the revisions)"
+            if goes_back
+            else "Add that to the template (--write does; GET …/template has it)",
+        )
 
 
 class MoveReplaces(Conflict):

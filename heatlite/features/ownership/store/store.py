@@ -52,11 +52,15 @@ class OwnershipStore(FeatureStore):
         ),
     )
 
-    def check_definition(self, stack_id: str, defines: Callable[[Sequence[str]], bool]) -> None:
-        """Raise DefinitionOutdated if a template of a client lacks such resources."""
+    def check_definition(
+        self, stack_id: str, defines: Callable[[Sequence[str]], bool], goes_back: bool
+    ) -> None:
+        """Raise DefinitionOutdated if a definition lacks such resources."""
         missing = ["/".join(path) for path in self._paths(stack_id) if not defines(path)]
         if missing:
-            raise DefinitionOutdated(names=" ".join([*missing[:MOST_NAMES], *(["…"] if missing[MOST_NAMES:] else [])]))
+            raise DefinitionOutdated(
+                [*missing[:MOST_NAMES], *(["…"] if missing[MOST_NAMES:] else [])], goes_back=goes_back
+            )
 
     def _paths(self, root_id: str) -> list[tuple[str, ...]]:
         """Return the paths of such resources in a tree, sorted."""

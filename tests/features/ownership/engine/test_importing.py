@@ -2,6 +2,7 @@
 
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,9 +17,11 @@ from heatlite.engine.state.stack_document import read_record
 from heatlite.features.ownership.errors import DefinitionOutdated, NotOnlyImport
 from heatlite.features.ownership.reading import CHANGES
 from heatlite.features.ownership.store.store import OwnershipStore
+from heatlite.features.revisions.undoing import Revisions, UndoRequest
 from heatlite.template.source.loader import load
 from tests.engine.conftest import ref, resource, template
 from tests.features.ownership.engine.conftest import Imported, given
+from tests.features.ownership.engine.test_detaching import detached
 from tests.tables import table
 
 NET, VOLUME, SERVER = "OS::Neutron::Net", "OS::Cinder::Volume", "OS::Nova::Server"
@@ -419,6 +422,30 @@ def test_an_old_snapshot_deletes_nothing_of_an_import(imported: Imported) -> Non
     cloudy.put(stack, cloudy.components.definitions.of(stack).template.document)
     snapshots.restore(cloudy.who, cloudy.get(stack), taken.id)
     assert {row.name for row in cloudy.rows(cloudy.settle(stack))} == {"a"}
+
+
+def test_an_undo_past_an_import_tells_its_own_ways_out(imported: Imported) -> None:
+    """Law 2.10: a later revision, or a detachment.
+
+    An undo names nothing: no client has sent its template.
+    """
+    cloudy, revisions = imported.cloudy, imported.cloudy.components.of(Revisions)
+    ids = outside(imported, {"net": resource(NET, name="n")})
+    own = {"a": resource(NET, name="a")}
+    stack = imported.done(cloudy.made(own, "b"), given("net", NET, id=ids["net"]))
+    undo = partial(revisions.undo, body={})
+    for operation in (undo, revisions.plan):
+        with pytest.raises(DefinitionOutdated, match=r"earlier definition .* lacks net, .*heatlite detach") as refused:
+            operation(cloudy.who, cloudy.get(stack), UndoRequest(1))
+        assert "--write" not in refused.value.message
+    undo(cloudy.who, cloudy.get(stack), UndoRequest(2))
+    stack = cloudy.settle(stack)
+    with pytest.raises(DefinitionOutdated, match=r"^The template .* lacks net, .*--write"):
+        cloudy.put(stack, template(**own))
+    stack, _ = detached(cloudy, cloudy.get(stack), "net")
+    undo(cloudy.who, stack, UndoRequest(1))
+    assert {row.name for row in cloudy.rows(cloudy.settle(stack))} == {"a"}
+    assert cloudy.view().thing("network.network", ids["net"])["name"] == "n"
 
 
 def test_what_went_while_the_feature_was_off_keeps_no_template(imported: Imported) -> None:
