@@ -87,6 +87,14 @@ def test_the_core_has_no_word_of_a_feature() -> None:
     assert [name for name, text in texts.items() if named.search(text)] == []
 
 
+def test_ways_out_name_no_command_of_a_feature() -> None:
+    """It may be off. A feature adds its own to the facts."""
+    words = {word for _, word in COMMANDS}
+    texts = [path.read_text() for path in (ROOT / "heatlite" / "engine" / "why").glob("*.py")]
+    named = {word for text in texts for word in re.findall(r"heatlite ([a-z][a-z-]+)", text)}
+    assert named and named & words == set()
+
+
 def test_the_dashboard_has_no_word_of_another_feature() -> None:
     """Their pages, and their cards on pages of the core, come by `Feature.pages`."""
     others = re.compile(r"healing|incident|node.?actions?|playbook|schedule[sd]|drift", re.IGNORECASE)

@@ -245,8 +245,6 @@ def _baking(tree: Tree, action: ActionRecord) -> Told:
     is_over = bake.until <= tree.now
     text = f"{named}. Its time was over at {until}, but nobody can tell whether all is well" if is_over else named
     ways = Ways(tree)
-    call = Call("POST", stack_path(stack, "/actions"), {"end_bake": None})
-    ways.send("ends the bake: the old objects are deleted", f"heatlite end-bake {stack.name}", call)
     ways.act(Operation.CANCEL_UPDATE, stack, "takes the update back", f"openstack stack cancel {stack.name}")
     if not is_over:
         text = f"{text}, at least until {until}"

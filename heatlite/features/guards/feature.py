@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from heatlite.cli.session import PlanFacts
     from heatlite.core.status import ActionStatus
     from heatlite.engine.state.guarding import Guarding
+    from heatlite.engine.why.tree import Told, Tree
     from heatlite.store.feature_store import FeatureStore
     from heatlite.store.records import ActionRecord
 
@@ -42,6 +43,11 @@ class GuardsFeature(Feature):
         from heatlite.features.guards.guards import Guards
 
         return components.of(Guards)
+
+    def why(self, components: "Components", tree: "Tree", told: "Sequence[Told]") -> "Sequence[Told]":
+        from heatlite.features.guards.why import with_end
+
+        return with_end(tree, told)
 
     def add_routes(
         self, routes: "Routes", components: "Components", access: "AccessControl", trail: "AuditTrail"

@@ -1,6 +1,7 @@
 """The store of guards."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from msgspec import to_builtins
@@ -8,7 +9,7 @@ from msgspec import to_builtins
 from heatlite.core.clock import DAY, to_text
 from heatlite.core.config import Settings
 from heatlite.core.json import JsonMap, dump, parser
-from heatlite.core.status import Verb
+from heatlite.core.status import ENDED_ACTIONS, Verb
 from heatlite.features.guards.store.records import FiredAlert, GuardRecord, StandingAlert, alert_id
 from heatlite.features.guards.store.tables import GuardAlert, UpdateGuard
 from heatlite.features.guards.wire import Phase, StackGuard, view
@@ -131,6 +132,16 @@ class GuardStore(FeatureStore):
         sql = f"SELECT action_id FROM update_guard WHERE ended_at < ? LIMIT {limit}"
         rows = self.database.read(sql, (now - settings.action_days * DAY,))
         yield self._table.delete, [key for (key,) in rows]
+        sql = (
+            "SELECT action_id FROM update_guard WHERE ended_at IS NULL AND NOT EXISTS (SELECT 1 FROM action"
+            f" WHERE action.id = update_guard.action_id AND status NOT IN ({marks(ENDED_ACTIONS)})) LIMIT {limit}"
+        )
+        rows = self.database.read(sql, [*ENDED_ACTIONS])
+        yield partial(self._end_all, now), [key for (key,) in rows]  # they ended while the feature was off
+
+    def _end_all(self, now: float, action_ids: Sequence[str]) -> None:
+        for one in action_ids:
+            self.end(one, now)
 
     # -- stacks ------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.actions.payloads import BakeEnd
 from heatlite.core.clock import DAY
@@ -13,6 +14,7 @@ from heatlite.core.errors import Conflict, HTTPBadRequest, NothingBakes
 from heatlite.core.status import ActionStatus, Signal, Verb, state
 from heatlite.engine.operations.action_signals import ActionSignals
 from heatlite.engine.state.requests import Reach
+from heatlite.feature import installed
 from heatlite.features.guards.store.store import GuardStore
 from heatlite.store.records import ActionRecord, StackRecord
 from tests.engine.conftest import Engine, ref, resource, template, thing
@@ -254,6 +256,57 @@ def test_a_clock_that_jumps(engine: Engine, seconds: float) -> None:
     assert engine.store.inconsistencies(engine.clock.now(), 0.0) == []
 
 
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_bake_that_ends_while_the_feature_is_off(engine: Engine, is_kept: bool) -> None:
+    """Its ways out are those of the core. Its row is settled later.
+
+    So it is if its action is gone by then.
+    """
+    stack = engine.create(BEFORE)
+    with engine.clock.held():
+        engine.put(stack, AFTER, wait=False, further=GUARD)
+        bakes(engine, stack)
+        assert _retention(engine) == [] and _commands(engine, stack)[0] == "heatlite end-bake s"
+        _restart(engine, tuple(one.name for one in installed() if one.name != "guards"))
+        bakes(engine, stack)
+        assert _commands(engine, stack) == ["openstack stack cancel s", None]
+        engine.clock.pass_(BAKE)
+        assert final(engine.settle(stack)) == "UPDATE_COMPLETE"
+        action = last(engine, stack)
+        if not is_kept:
+            with engine.store.transaction():
+                engine.store.actions.remove([action.id])
+        _restart(engine, None)
+    rows = engine.store.of(GuardStore)
+    _retention(engine)  # that of the engine may be first
+    assert rows.stack_facts([stack.id], [stack.id]) == {} and rows.open(stack.project) == []
+    assert rows.get(action.id) is not None, "the action shows it"
+    assert _retention(engine, after=engine.settings.action_days * DAY + 1) == [action.id]
+    assert rows.get(action.id) is None
+
+
+def _restart(engine: Engine, features: tuple[str, ...] | None) -> None:
+    engine.end()
+    engine.settings = replace(engine.settings, features=features)
+    engine.open()
+
+
+def _commands(engine: Engine, stack: StackRecord) -> list[str | None]:
+    """Return the commands of the ways out of a bake."""
+    (fact,) = engine.components.reasons.of_stack(engine.who, engine.get(stack)).facts
+    return [one.command for one in fact.way_out]
+
+
+def _retention(engine: Engine, after: float = 0) -> list[str]:
+    """Do what retention does with the rows of guards. Returns their ids."""
+    found: list[str] = []
+    for remove, ids in engine.store.of(GuardStore).old_rows(engine.settings, engine.clock.now() + after, 10):
+        with engine.store.transaction():
+            remove(ids)
+        found += ids
+    return found
+
+
 def test_a_bake_holds_the_tree(engine: Engine) -> None:
     """As under any action: another update, a lock, a check and a mark are refused."""
     stack = engine.create(BEFORE)
@@ -338,10 +391,10 @@ def test_guards_go_with_their_actions(engine: Engine) -> None:
         bakes(engine, stack)
         rows, action = engine.store.of(GuardStore), last(engine, stack)
         later = engine.clock.now() + engine.settings.action_days * DAY + BAKE + 1
-        assert [[*old] for _, old in rows.old_rows(engine.settings, later, 10)] == [[], []]
+        assert [[*old] for _, old in rows.old_rows(engine.settings, later, 10)] == [[], [], []]
         engine.clock.pass_(BAKE)
         engine.settle(stack)
-    assert [[*old] for _, old in rows.old_rows(engine.settings, engine.clock.now(), 10)] == [[], []]
+    assert _retention(engine) == []
     remove, old = [*rows.old_rows(engine.settings, later, 10)][1]
     assert old == [action.id]
     with engine.store.transaction():

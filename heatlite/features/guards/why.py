@@ -1,0 +1,20 @@
+"""The way out of a bake that is its end by hand."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from heatlite.engine.why.tree import Told, Tree
+from heatlite.engine.why.ways import Call, Ways, stack_path, with_first
+
+
+def with_end(tree: Tree, told: Sequence[Told]) -> list[Told]:
+    """Return facts with the end of a bake as its first way out."""
+    return [_with_end(tree, one) if one.fact.code == "baking" else one for one in told]
+
+
+def _with_end(tree: Tree, told: Told) -> Told:
+    stack, ways = tree.by_id[told.stack_id], Ways(tree)
+    call = Call("POST", stack_path(stack, "/actions"), {"end_bake": None})
+    ways.send("ends the bake: the old objects are deleted", f"heatlite end-bake {stack.name}", call)
+    return replace(told, fact=with_first(told.fact, ways.steps))
