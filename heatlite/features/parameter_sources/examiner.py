@@ -7,7 +7,7 @@ from heatlite.core.errors import HeatliteError
 from heatlite.core.json import JsonMap, same
 from heatlite.core.status import Status, Verb
 from heatlite.core.wire.base import shown
-from heatlite.engine.admission.claims import Asked, Change, Claim, Examiner
+from heatlite.engine.admission.claims import OF_NO_OBJECT, Asked, Change, Claim, Examiner
 from heatlite.engine.preview.preview import StackPreview
 from heatlite.feature import is_active
 from heatlite.features.parameter_sources.errors import OutputInUse
@@ -20,7 +20,8 @@ from heatlite.features.parameter_sources.wire import AffectedReader, Effect
 from heatlite.store.records import StackRecord
 from heatlite.template.expression import has_unknown
 
-EXAMINED = (Change.UPDATE, Change.DELETE)
+EXAMINED = frozenset({Change.UPDATE, Change.DELETE, Change.REDEFINE})
+"""Changes of the definition of a root stack. Others keep it, and with it the outputs."""
 
 
 class ReaderExaminer(Examiner):
@@ -98,7 +99,9 @@ class ReaderExaminer(Examiner):
             after, before = preview.output(output), self._outputs.value(stack, output)
         except HeatliteError:
             return True
-        return has_unknown(after) or not same(after, before.value)
+        if has_unknown(after):
+            return asked.change not in OF_NO_OBJECT  # an object that stays tells the same
+        return not same(after, before.value)
 
 
 class ReaderClaim(Claim):

@@ -453,6 +453,29 @@ def test_removal_refused(heat: Heat) -> None:
     assert parameters(heat, path) == {"net_id": "a"}
 
 
+def test_removal_by_a_move(heat: Heat) -> None:
+    """E7: the definitions of a move may lack outputs.
+
+    A move that keeps them changes none.
+    """
+    kept: dict[str, Any] = {**owner(net="a", other="o"), **template(one=value(), two=value())}
+    kept["outputs"]["told"] = {"value": {"get_attr": ["one", "value"]}}
+    base = heat.create(kept, "base")
+    read(heat, net_id=source("base"), told=source("base", "told"))
+    heat.call("PUT", f"{base}/change_policy", {"change_policy": "2026-11-28", "reads": "refuse"}, 200)
+    moved: dict[str, Any] = {"moved": [{"from": "one", "to": "three"}]}
+    assert "readers" not in plan(heat, base, {"move": moved})
+    left = {**kept, "resources": {"three": value(), "two": value()}, "outputs": {"other": kept["outputs"]["other"]}}
+    moved["template"] = left
+    found = plan(heat, base, {"move": moved})
+    assert [one[2:] for one in _readers_of(found)] == [("net", "removed"), ("told", "removed")]
+    moved["plan_digest"] = found["digest"]
+    error = heat.call("POST", f"{base}/actions", {"move": moved}, 409).json["error"]
+    assert (error["type"], _readers_of(error)) == ("OutputInUse", _readers_of(found))
+    heat.call("POST", f"{base}/actions?force=true", {"move": moved}, 200)
+    assert [*heat.get(f"{base}/template")["outputs"]] == ["other"]
+
+
 def test_removal_passes_once_nobody_reads(heat: Heat) -> None:
     base = heat.create(owner(net="a"), "base")
     path = read(heat, net_id=source("base"))

@@ -8,11 +8,13 @@ from msgspec.structs import replace
 from heatlite.core.errors import CircularDependencyException, StackNotFound
 from heatlite.core.json import JsonMap, as_map
 from heatlite.core.status import Verb
+from heatlite.engine.admission.claims import Change
 from heatlite.engine.admission.preparation import Prepared
 from heatlite.engine.state.requests import Request
 from heatlite.features.change_policy.store.records import ChangePolicyRecord
 from heatlite.features.change_policy.store.store import ChangePolicyStore
 from heatlite.features.parameter_sources.errors import OutputInUse, SourceChanged
+from heatlite.features.parameter_sources.examiner import ReaderExaminer
 from heatlite.features.parameter_sources.outputs import Outputs
 from heatlite.features.parameter_sources.readings import of_stack
 from heatlite.features.parameter_sources.store.store import ReadingStore
@@ -129,15 +131,51 @@ def test_two_requests_that_would_close_a_cycle(engine: Engine) -> None:
 def test_reader_that_comes_before_the_removal(engine: Engine) -> None:
     """E7 in the transaction: a reader that has read before it is seen there."""
     base = engine.create(made(), "base", parameters={"v": "a"})
-    policy: JsonMap = {"change_policy": "2026-11-28", "reads": "refuse"}
-    with engine.store.transaction():
-        rows = engine.store.of(ChangePolicyStore)
-        rows.put(ChangePolicyRecord(engine.who.project, base.id, policy, 1, "ada", engine.clock.now()))
+    _refuse(engine, base)
     asked = _deletion(engine, base)
     claims = engine.components.admission.examine(asked)
     engine.create(made(), "reader", further=of("base"))
     with pytest.raises(OutputInUse, match=r"reader \(v = v\)"), engine.store.transaction():
         claims.look(asked.preview)
+
+
+REFUSED = {
+    Change.CREATE: False,
+    Change.UPDATE: True,
+    Change.DELETE: True,
+    Change.SCALE: False,
+    Change.SIGNAL: False,
+    Change.REPAIR: False,
+    Change.REDEFINE: True,
+    Change.JOIN: False,
+}
+"""Changes that give a root another definition: they may remove what is read."""
+
+
+def test_each_change_of_a_definition_is_examined(engine: Engine) -> None:
+    """E7: a new kind of operation has to say whether it may remove outputs."""
+    assert REFUSED.keys() == {*Change}
+    base = engine.create(made(), "base", parameters={"v": "a"})
+    engine.create(made(), "reader", further=of("base"))
+    _refuse(engine, base)
+    examiner, found = engine.components.of(ReaderExaminer), {}
+    for change in Change:
+        asked = replace(_deletion(engine, base), change=change)
+        claim = examiner.examine(asked)
+        try:
+            with engine.store.transaction():
+                found[change] = claim is not None and bool(claim.look(asked.preview))
+        except OutputInUse:
+            found[change] = True
+        assert bool(examiner.shown(asked, ())) is REFUSED[change]
+    assert found == REFUSED
+
+
+def _refuse(engine: Engine, stack: StackRecord) -> None:
+    policy: JsonMap = {"change_policy": "2026-11-28", "reads": "refuse"}
+    with engine.store.transaction():
+        rows = engine.store.of(ChangePolicyStore)
+        rows.put(ChangePolicyRecord(engine.who.project, stack.id, policy, 1, "ada", engine.clock.now()))
 
 
 def _deletion(engine: Engine, stack: StackRecord) -> Any:
