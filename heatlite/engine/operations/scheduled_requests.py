@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from heatlite.core.actions.payloads import ActionData, ActionInputs
 from heatlite.core.context import Context, Scheduled
 from heatlite.core.errors import HeatliteError, PlanChanged
-from heatlite.core.json import AnyMap, as_texts
+from heatlite.core.json import AnyMap, JsonMap, as_texts
 from heatlite.core.redaction.masking import Mask
 from heatlite.core.status import Verb
 from heatlite.engine.admission.admission import Admission
@@ -142,7 +142,8 @@ class ScheduledRequests:
         with self._store.transaction():
             held = self._scheduled_actions.held(stack, not_before)
             action = self._admission.new_action(context, held, verb, inputs)
-            return self._scheduled_actions.keep(context, replace(action, request=to_builtins(later)), not_before)
+            action = replace(action, request=_kept(context, later))
+            return self._scheduled_actions.keep(context, action, not_before)
 
     def await_approval(
         self, context: Context, stack: StackRecord, verb: Verb, later: Later, data: ActionData, reason: str
@@ -156,7 +157,7 @@ class ScheduledRequests:
         action = self._admission.new_action(context, held, verb, ActionInputs())
         approval = None if data.approval is None else data.approval.id
         action = replace(
-            action, request=to_builtins(later), data=data, status_reason=reason, approval_id=approval
+            action, request=_kept(context, later), data=data, status_reason=reason, approval_id=approval
         )
         return self._scheduled_actions.keep(context, action, None)
 
@@ -182,7 +183,8 @@ class ScheduledRequests:
         later = convert(action.request, Later)
         author = self._author_now(restore_context(replace(action, secrets=None), None), stack)
         self._check_author(author, later)
-        author = replace(author, scheduled=Scheduled(action.id, action.created_at, action.not_before), claim=claim)
+        scheduled = Scheduled(action.id, action.created_at, action.not_before)
+        author = replace(author, scheduled=scheduled, claim=claim, options=later.query)
         try:
             self._carry_out(author, stack, later)
         except HeatliteError as error:
@@ -209,6 +211,12 @@ class ScheduledRequests:
                 self._groups.replace_members(author, stack, later.resource, later.options["members"])
             case key:
                 self._groups.change(author, stack, later.resource, _size(key, later.options))
+
+
+def _kept(context: Context, later: Later) -> JsonMap:
+    """Return what an action keeps of a request."""
+    kept: JsonMap = to_builtins(replace(later, query=context.options))
+    return kept
 
 
 def _size(key: str, options: AnyMap) -> SizeRequest:

@@ -120,6 +120,8 @@ class Later(Struct, frozen=True, omit_defaults=True):
     """Value of the key, without the time."""
     hidden: list[object] = []
     """Values that are hidden now. No error may show them later, when the template may say otherwise."""
+    query: Mapping[str, str] = {}
+    """Query keys that features have stated (`Context.options`)."""
 
 
 class PreviewResource(Struct, frozen=True):

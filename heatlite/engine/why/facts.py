@@ -77,9 +77,20 @@ def _place(fact: Fact) -> tuple[int, int]:
 def _blocking_itself(tree: Tree, action: ActionRecord, told: list[Told]) -> list[Told]:
     own = next((one for one in told if one.fact.id == action.id and one.fact.what == "action"), None)
     if own is None:
-        return [*told, _holds(tree, action, "queued", [action.id])]
+        held = _holds(tree, action, "queued", [action.id])
+        return [*told, _without_feature(tree, action, held) if action.status is ActionStatus.INIT else held]
     fact = replace(own.fact, blocks=[action.id, *own.fact.blocks])
     return [replace(one, fact=fact) if one is own else one for one in told]
+
+
+def _without_feature(tree: Tree, action: ActionRecord, held: Told) -> Told:
+    """Return the fact on an action that waits for a decision of a feature that is off."""
+    feature, ways = "nodes" if action.verb is Verb.RUN else "approvals", Ways(tree)
+    ways.tell(f"the operator adds {feature} to the setting `features`")
+    ways.cancel(action)
+    text = f"{_named(tree, action)} is {action.status} since {held.fact.since}: it waits for an approval, but the"
+    text += f" feature {feature} is off. Add it to the setting `features`, or cancel the action"
+    return replace(held, fact=replace(held.fact, text=text, way_out=ways.steps))
 
 
 def reasons(told: Iterable[Told]) -> dict[str, str]:

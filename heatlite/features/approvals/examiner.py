@@ -91,28 +91,37 @@ class ApprovalExaminer(Examiner):
     def _request(self, asked: Asked, shown: ShownPlan, because: Sequence[str], policy: Policy) -> HeatliteError:
         context, is_new = asked.context, asked.change is Change.CREATE
         begun = None if context.scheduled is None else context.scheduled.action_id
+        waits = begun is None and context.options.get(OPTION) == WAIT
         with self.store.transaction():
             root, path = (asked.stack, "") if is_new else place_of(self.store, asked.stack)
             if not is_new:
                 self.store.stacks.lock(root.id)
             key, now = key_of(self.store, asked), self.clock.now()
-            found = self.rows.open(key)
-            if found is not None and found.digest == shown.digest and not is_over(found, now):
+            found = self._open(key, begun)
+            if found is not None and _stands(found, key, shown.digest, now):
                 record = found
             else:
                 record = self._new(asked, shown, because, policy, root, asked.path() or path)
                 record = self._replace(found, record, now)
-            if not is_new and context.options.get(OPTION) == WAIT and record.action_id is None:
+            if not is_new and waits and record.action_id is None:
                 record = self._keep(asked, record)
             context.approvals[:] = [record.id]
         if begun is not None and record.action_id == begun:
             return plan_changed(record)
-        if context.options.get(OPTION) == WAIT and record.action_id is not None:
+        if waits and record.action_id is not None:
             action = self.store.actions.get(record.action_id)
             if action is not None:
                 context.queued[:] = [action.id]
                 return Postponed(action)
         return ApprovalRequired(record)
+
+    def _open(self, key: str, begun: str | None) -> ApprovalRecord | None:
+        """Return the open approval of a content, or else that of the action that begins.
+
+        The content of a request that waits changes with its stack.
+        """
+        found = self.rows.open(key)
+        return self.rows.of_action(begun) if found is None and begun is not None else found
 
     def _new(
         self, asked: Asked, shown: ShownPlan, because: Sequence[str], policy: Policy, root: StackRecord, path: str
@@ -247,6 +256,11 @@ def key_of(store: Store, asked: Asked) -> str:
     """Return the key of the approval of a request."""
     target = f"{asked.stack.project}/{asked.stack.name}" if asked.change is Change.CREATE else asked.stack.id
     return open_key(store, SUBJECTS[asked.change], target, asked.content())
+
+
+def _stands(record: ApprovalRecord, key: str, digest: str, now: float) -> bool:
+    """Return whether an approval is that of a content and plan, and has time left."""
+    return (record.open_key, record.digest) == (key, digest) and not is_over(record, now)
 
 
 def is_over(record: ApprovalRecord, now: float) -> bool:

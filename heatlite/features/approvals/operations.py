@@ -14,6 +14,7 @@ from heatlite.core.errors import (
     EntityNotFound,
     Forbidden,
     HeatliteError,
+    InvalidStackState,
     MultipleChoices,
     NotFound,
     NotSupported,
@@ -25,6 +26,7 @@ from heatlite.core.runtime.timer import for_each
 from heatlite.core.status import ActionStatus, Result
 from heatlite.engine.admission.admission import audit
 from heatlite.engine.execution.termination import outputs
+from heatlite.engine.operations.asked import RETRY
 from heatlite.engine.operations.scheduled_requests import ScheduledRequests
 from heatlite.engine.state.conflict_rules import Operation, maintenance_refusal
 from heatlite.features.approvals.errors import ApprovalChanged, InvalidApprovalState
@@ -192,8 +194,7 @@ class Approvals:
         stack = self._store.stacks.get(record.stack_id) if record.stack_id else None
         if stack is None:
             return
-        operation = Operation.DELETE if record.subject is Subject.DELETE else Operation.UPDATE
-        error = maintenance_refusal(operation, stack, context)
+        error = maintenance_refusal(operation_of(record, None), stack, context)
         if error is not None:
             raise error
 
@@ -208,7 +209,10 @@ class Approvals:
             self._scheduled().begin(action, stack, lambda: self._move(record, done, "approved"))
         except Fenced:
             raise self._outdated(record, "approved") from None
-        except NotFound as error:  # what it is about was deleted meanwhile
+        except (NotFound, InvalidStackState) as error:
+            if isinstance(error, InvalidStackState) and operation_of(record, action) is not Operation.RETRY:
+                raise  # it may begin in another state
+            # What it is about was deleted meanwhile, or there is no failure to go on from.
             with self._store.transaction():
                 self._end(record, ended(record, ApprovalState.OBSOLETE), error.message, "approved")
             error.message += f" So approval {record.id} is OBSOLETE now, and its request is cancelled."
@@ -344,6 +348,17 @@ class Approvals:
         """End the approvals of a stack that is gone. Call in the transaction of its end."""
         for record in self._rows.opens(stack_id):
             self._journal.moved(record, ended(record, ApprovalState.OBSOLETE))
+
+
+def operation_of(record: ApprovalRecord, action: ActionRecord | None) -> Operation:
+    """Return the operation on a stack that an approval lets begin.
+
+    `action` is the one that waits for it.
+    """
+    if record.subject is Subject.DELETE:
+        return Operation.DELETE
+    request = None if action is None else action.request
+    return Operation.RETRY if request is not None and request["key"] == RETRY else Operation.UPDATE
 
 
 def _note(by: Context | None, record: ApprovalRecord) -> None:

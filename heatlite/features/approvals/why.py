@@ -3,12 +3,15 @@
 from collections.abc import Sequence
 
 from heatlite.core.clock import to_text
+from heatlite.core.errors import HeatliteError, InvalidStackState
 from heatlite.core.wire.why import Fact
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.why.tree import Told, Tree
 from heatlite.engine.why.ways import Call, Ways
 from heatlite.features.approvals.api.rules import LIST
-from heatlite.features.approvals.store.records import OF_STACKS, ApprovalRecord, ApprovalState, Subject
+from heatlite.features.approvals.operations import operation_of
+from heatlite.features.approvals.store.records import OF_STACKS, ApprovalRecord, ApprovalState
+from heatlite.store.records import StackRecord
 
 
 def facts(tree: Tree, approvals: Sequence[ApprovalRecord]) -> list[Told]:
@@ -21,18 +24,23 @@ def facts(tree: Tree, approvals: Sequence[ApprovalRecord]) -> list[Told]:
 
 def _told(tree: Tree, one: ApprovalRecord) -> Told:
     ways, path = Ways(tree), f"/v1/{one.project}/approvals/{one.id}"
+    action = next((found for found in tree.actions if found.id == one.action_id), None)
     asked = f"the {one.subject} that {one.requested_by} asked for"
     if one.state is ApprovalState.APPROVED:
         text = f"{asked} is approved: it passes once it is sent again ({one.id})"
     else:
-        operation = Operation.DELETE if one.subject is Subject.DELETE else Operation.UPDATE
+        operation = operation_of(one, action)
+        stack = tree.root if action is None else tree.by_id.get(action.stack_id, tree.root)
+        gone = _nothing_to_retry(tree, stack, operation)
         command, effect, call = f"heatlite approval approve {one.id}", "lets it happen", None
         if one.action_id is None:  # else the plan is made again, and may be another one
             effect, call = "lets it pass once it is sent again", Call("POST", f"{path}/approve", {"digest": one.digest})
-        ways.operation(operation, tree.root, f"shows it, asks, and {effect}", command, call)
+        if gone is None:
+            ways.operation(operation, stack, f"shows it, asks, and {effect}", command, call)
         ways.send("rejects it", f"heatlite approval reject {one.id}", Call("POST", f"{path}/reject", {}))
         because = f" ({', '.join(one.because)})" if one.because else ""
         text = f"{asked} waits for an approval{because}: {one.id}"
+        text += "" if gone is None else f". It can no longer begin: {gone.message}"
     fact = Fact(
         code="approval",
         what="approval",
@@ -42,7 +50,13 @@ def _told(tree: Tree, one: ApprovalRecord) -> Told:
         since=to_text(one.requested_at),
         until=to_text(one.expires_at),
         text=text,
-        blocks=[action.id for action in tree.actions if action.id == one.action_id],
+        blocks=[] if action is None else [action.id],
         way_out=ways.steps,
     )
     return Told(fact, tree.root.id, LIST)
+
+
+def _nothing_to_retry(tree: Tree, stack: StackRecord, operation: Operation) -> HeatliteError | None:
+    """Return the error of a retry whose stack has no failure to go on from."""
+    error = tree.refusal(operation, stack) if operation is Operation.RETRY else None
+    return error if isinstance(error, InvalidStackState) else None

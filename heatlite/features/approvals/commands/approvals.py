@@ -77,7 +77,8 @@ def approve(arguments: argparse.Namespace, host: Host) -> int:
     if decided.get("action_id"):
         print(f"{_target(found)}: approved; heatlite action show {text(decided['action_id'])}")
     else:
-        print(f"{_target(found)}: approved; {text(found['requested_by'])} has to send the request again")
+        again = "it passes once the request is sent again, which a schedule or an expiry does itself"
+        print(f"{_target(found)}: approved; {again}")
     return 0
 
 

@@ -29,7 +29,7 @@ class ApprovalState(StrEnum):
     PENDING = "PENDING"
     """It waits for a decision."""
     APPROVED = "APPROVED"
-    """The request has to be sent again."""
+    """It passes once the request is sent again, which a schedule or an expiry does itself."""
     DONE = "DONE"
     """Used: what was approved has been queued."""
     REJECTED = "REJECTED"
