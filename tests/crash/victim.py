@@ -74,7 +74,7 @@ class Cursor(sqlite3.Cursor):
     def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
         if sql == "COMMIT":
             bomb.tick(after=False)
-        elif parameters:
+        elif parameters and not sql.startswith("SELECT"):
             bomb.see(parameters[0])
         result = super().execute(sql, *parameters)
         if sql == "COMMIT":
