@@ -30,7 +30,7 @@ class ImportedObject(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("give one of id, name and filter")
 
 
-class NewDefinition(Struct, frozen=True, forbid_unknown_fields=True):
+class GivenDefinition(Struct, frozen=True, forbid_unknown_fields=True):
     """The new definition of a stack. Without one the server edits the stored one."""
 
     template: Annotated[Any, Meta(extra_json_schema={"type": ["object", "string", "null"]})] = None
@@ -58,7 +58,7 @@ class NewDefinition(Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-class ImportRequest(NewDefinition, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ImportRequest(GivenDefinition, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Existing objects to take under the care of a stack, and their definitions.
 
     Without a definition the server writes one, of what the objects tell.
@@ -99,14 +99,14 @@ class MovedResource(Struct, frozen=True, forbid_unknown_fields=True):
     """The new path. That of another resource of its stack if that moves, too."""
 
 
-class MoveRequest(NewDefinition, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class MoveRequest(GivenDefinition, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Resources that get other names, or go to another stack, with references to them."""
 
     moved: Annotated[tuple[MovedResource, ...], Meta(min_length=1, max_length=MOST_RESOURCES)]
     """The resources. Each path is the old one of one resource at most, and the new one of one at most."""
     to_stack: Text | None = None
     """Name or id of another root stack of the project, in which the new paths are."""
-    to_definition: NewDefinition | None = None
+    to_definition: GivenDefinition | None = None
     """The new definition of that stack. Give both, or none."""
     plan_digest: str | None = None
     """Digest of the approved plan; required to move."""

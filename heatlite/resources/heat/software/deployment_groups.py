@@ -13,7 +13,7 @@ from heatlite.template.expression import select
 from heatlite.template.types import NestedTemplate
 
 
-class GroupPolicy(Schema):
+class DeploymentGroupPolicy(Schema):
     batch_create: Batches | None = prop(doc="Batches in which the deployments are created; default: all at once.")
     rolling_update: Batches | None = prop(doc="Batches in which the deployments are changed; default: all at once.")
 
@@ -33,7 +33,7 @@ class DeploymentGroup(Group[GroupSchema]):
     """Base of the groups: a nested stack with a deployment per server of the map."""
 
     any_attribute = True
-    update_policy = GroupPolicy
+    update_policy = DeploymentGroupPolicy
     member_type = "OS::Heat::SoftwareDeployment"
 
     @classmethod
@@ -78,7 +78,7 @@ class DeploymentGroup(Group[GroupSchema]):
 
     def _rolling(self) -> Rolling | None:
         """Return the policy of this create or update. None: all at once."""
-        policy = GroupPolicy(GroupPolicy.coerce(self.facts.update_policy))
+        policy = DeploymentGroupPolicy(DeploymentGroupPolicy.coerce(self.facts.update_policy))
         given = policy.batch_create if self.facts.before is None else policy.rolling_update
         return None if given is None else given.rolling()
 
