@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from heatlite.core.clock import Clock
 from heatlite.core.config import BadSetting, Settings
-from heatlite.core.errors import Conflict, Invalid
+from heatlite.core.errors import Conflict, Invalid, abbreviated
 from heatlite.core.json import JsonMap
 from heatlite.feature import of_active, of_inactive, series_off
 from heatlite.store.admin import migrate
@@ -73,8 +73,7 @@ def open_store(settings: Settings) -> Store:
         if missing or migrate.are_behind(store.database, series_off(settings)):
             _upgrade(store)
     elif missing:
-        more = [f"{len(missing) - MOST_NAMED} more"] if len(missing) > MOST_NAMED else []
-        raise NotUpgraded(missing=", ".join([*missing[:MOST_NAMED], *more]))
+        raise NotUpgraded(missing=abbreviated(missing, MOST_NAMED))
     return store
 
 

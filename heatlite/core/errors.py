@@ -12,6 +12,15 @@ from msgspec import Struct
 
 from heatlite.core.json import JsonMap
 
+MOST_NAMED = 10
+"""Maximum number of names in a text."""
+
+
+def abbreviated(names: Sequence[str], most: int = MOST_NAMED, separator: str = ", ") -> str:
+    """Return names as a text; of many the first ones, and the number of the rest."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return separator.join(names[:most]) + more
+
 
 class Problem(Struct, frozen=True):
     """One fault of a template, an environment or a parameter.

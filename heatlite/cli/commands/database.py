@@ -11,11 +11,10 @@ from heatlite.cli.errors import CommandError, Misuse
 from heatlite.cli.output import render
 from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, settings
+from heatlite.core.errors import abbreviated
 
 FSCK_COLUMNS = ("entity", "id", "detail", "rule")
 
-MAX_NAMED = 10
-"""Rows that the error for unreadable secrets names."""
 
 FILE = argument("file", type=Path, metavar="FILE", help="backup of a SQLite database; its key is in FILE.key")
 
@@ -120,9 +119,8 @@ def keys(arguments: argparse.Namespace, host: Host) -> int:
     if not wiped:
         print("Old secrets may remain in the file: another process uses it, or the disk is full. Run it again alone.")
     if unreadable:
-        more = "" if len(unreadable) <= MAX_NAMED else f" and {len(unreadable) - MAX_NAMED} more"
         raise CommandError(
-            f"No key decrypts {', '.join(unreadable[:MAX_NAMED])}{more}. Add the key that encrypted them after the"
+            f"No key decrypts {abbreviated(unreadable)}. Add the key that encrypted them after the"
             " others, and try again."
         )
     if lost:

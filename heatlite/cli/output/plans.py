@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from heatlite.cli.client import Client, Object, Stack, an_object, health_of, objects, text
 from heatlite.cli.output import render
+from heatlite.core.errors import abbreviated
 from heatlite.core.json import JsonMap, as_map, as_texts, parse
 
 MARKS = {
@@ -155,8 +156,7 @@ def left_out(restricted: Object) -> str:
     """Return what updates have left out of the definition of a stack."""
     paths = restricted.get("left_out")
     names = [*map(text, paths)] if isinstance(paths, list) else []
-    more = f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
-    return f"an update has left out {', '.join(names[:MOST_SHOWN])}{more}"
+    return f"an update has left out {abbreviated(names, MOST_SHOWN)}"
 
 
 def path_of(item: Object) -> str:

@@ -17,6 +17,7 @@ from heatlite.cli.output.tally import Course, Tally, count, sentence, span, stac
 from heatlite.cli.session import Session
 from heatlite.cli.transport import Unreachable
 from heatlite.core.actions.check_tally import COULD_NOT_LOOK
+from heatlite.core.errors import abbreviated
 from heatlite.core.json import Json, dump
 from heatlite.core.status import NOT_ROLLED_BACK
 
@@ -458,8 +459,7 @@ def _report(stack: Stack, failed: Sequence[Object], again: str) -> None:
         shown = f"{text(item.get('resource_name'))} ({text(item.get('resource_type'))})"
         reasons.setdefault(cause, []).append(shown)
     for (status, reason), names in reasons.items():
-        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-        line = f"  {', '.join(names[:MOST_NAMED])}{more}: {status}  {reason}"
+        line = f"  {abbreviated(names, MOST_NAMED)}: {status}  {reason}"
         print(render.folded(line, sys.stderr, 4), file=sys.stderr)
     if broken and why_not_rolled_back(stack):
         print(render.folded(why_not_rolled_back(stack), sys.stderr), file=sys.stderr)

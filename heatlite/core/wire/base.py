@@ -19,6 +19,8 @@ ShortText: TypeAlias = Annotated[str, Meta(max_length=255)]
 _TIME = Meta(extra_json_schema={"format": "date-time"})
 Time: TypeAlias = Annotated[str, _TIME]
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
+Paths: TypeAlias = Annotated[tuple[Annotated[str, Meta(min_length=1)], ...], Meta(min_length=1, max_length=1000)]
+"""Paths of resources that a body names."""
 _LINK = {"href": {"type": "string"}, "rel": {"type": "string"}}
 Links: TypeAlias = list[Annotated[AnyMap, Meta(extra_json_schema={"properties": _LINK, "required": [*_LINK]})]]
 

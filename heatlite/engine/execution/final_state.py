@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from heatlite.core.actions.payloads import ActionInputs
 from heatlite.core.actions.repairs import Selection
+from heatlite.core.errors import abbreviated
 from heatlite.core.status import NOT_ROLLED_BACK, Result, Status, Verb
 from heatlite.engine.calls.handlers import DIFFERS, DRIFTED, LEFT
 from heatlite.engine.calls.stopping import Stop, Stopping
@@ -81,9 +82,7 @@ def restricted_text(stack: StackRecord) -> str:
     """Return the end of a reason that names what is left out; "" if nothing is."""
     if stack.restricted is None:
         return ""
-    names = stack.restricted.left_out
-    more = f" and {len(names) - MOST_LEFT_OUT} more" if len(names) > MOST_LEFT_OUT else ""
-    return f". {RESTRICTED}{', '.join(names[:MOST_LEFT_OUT])}{more}"
+    return f". {RESTRICTED}{abbreviated(stack.restricted.left_out)}"
 
 
 def _restriction(stack: StackRecord, inputs: ActionInputs) -> Restriction | None:
@@ -157,7 +156,6 @@ def _is_moved(store: Store, action: ActionRecord, row: ResourceRecord) -> bool:
 
 RESTRICTED = "Restricted: the update has left out "
 """Stands in the reason before paths of resources."""
-MOST_LEFT_OUT = 10
 
 
 def failed_stack(stack: StackRecord, stopping: Stopping, transitions: Transitions) -> StackRecord:

@@ -8,6 +8,7 @@ until the action has ended: after a crash the same hook does not stop the resour
 import secrets
 from collections.abc import Callable, Sequence
 
+from heatlite.core.errors import abbreviated
 from heatlite.core.json import JsonMap
 from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.engine.calls.step_execution import HookWait
@@ -15,9 +16,6 @@ from heatlite.engine.state.hooks import CONVERGING, PRE_DELETE, STOPS_IN, cleari
 from heatlite.store.records import ActionRecord, ResourceRecord
 from heatlite.store.stacks.messages import Messages
 from heatlite.template.environment import Environment
-
-MAX_NAMED = 10
-"""Resources that the reason of a parked action names."""
 
 
 def parked_as(waits: Sequence[HookWait]) -> tuple[ActionStatus, float | None, str]:
@@ -28,9 +26,8 @@ def parked_as(waits: Sequence[HookWait]) -> tuple[ActionStatus, float | None, st
     ends = [until for wait in waits if (until := waits_until(wait.row)) is not None]
     at_hook = any(wait.hook == PRE_DELETE for wait in waits)
     status = ActionStatus.WAITING_LIFECYCLE_COMPLETION if at_hook else ActionStatus.WAITING
-    named = [f"{wait.hook} of {wait.row.name}" for wait in waits[:MAX_NAMED]]
-    more = f" and {len(waits) - MAX_NAMED} more" if len(waits) > MAX_NAMED else ""
-    return status, min(ends, default=None), f"at hooks: {', '.join(named)}{more}" if named else ""
+    named = abbreviated([f"{wait.hook} of {wait.row.name}" for wait in waits])
+    return status, min(ends, default=None), f"at hooks: {named}" if named else ""
 
 
 class Breakpoints:

@@ -19,6 +19,7 @@ from heatlite.core.errors import (
     NoMatch,
     NotSupported,
     ObjectNotReady,
+    abbreviated,
 )
 from heatlite.core.json import Json, JsonMap
 from heatlite.engine.types.differences import ignored_parts, with_stored
@@ -30,9 +31,6 @@ from heatlite.plugin.resource import Resource, ResourceType
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ResourceRecord
 from heatlite.template.ignored import Ignored
-
-MOST_NAMED = 10
-"""Ids of objects that an error names."""
 
 
 class Object(Struct, frozen=True):
@@ -78,7 +76,7 @@ def find(
     if not found:
         raise NoMatch(f"resources.{row.name}: no object of type {row.type} has {asked}.")
     if len(found) > 1:
-        some = ", ".join(sorted(found)[:MOST_NAMED])
+        some = abbreviated(sorted(found))
         raise AmbiguousMatch(f"resources.{row.name}: {len(found)} objects of type {row.type} have {asked}: {some}.")
     return found[0]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from heatlite.core.clock import to_text
-from heatlite.core.errors import PlanChanged
+from heatlite.core.errors import PlanChanged, abbreviated
 from heatlite.core.json import JsonMap
 from heatlite.core.status import NOT_ROLLED_BACK, ActionStatus, Status, Verb, state
 from heatlite.core.wire.why import Fact, WayOut
@@ -40,8 +40,6 @@ NEEDS_REASON = frozenset({
 """Statuses of actions that do not go on by themselves."""
 _NEEDS_ENGINE = frozenset({ActionStatus.READY, ActionStatus.RUNNING})
 _LOOKS_AGAIN = "looks again: no update replaces what could not be looked at"
-MOST_LEFT_OUT = 10
-"""Paths of what is left out that a fact has."""
 PLAN_CHANGED = PlanChanged.text.partition("}")[2].partition(":")[0]
 """Part of the text of a refusal by a plan that is out of date."""
 CONSEQUENCE = "aborted: another resource failed"
@@ -519,9 +517,7 @@ def _restricted(tree: Tree) -> Iterator[Told]:
     root, held = tree.root, tree.root.restricted
     if held is None:
         return
-    names = held.left_out
-    more = f" and {len(names) - MOST_LEFT_OUT} more" if len(names) > MOST_LEFT_OUT else ""
-    text = f"restricted since {to_text(held.since)}: an update has left out {', '.join(names[:MOST_LEFT_OUT])}{more}"
+    text = f"restricted since {to_text(held.since)}: an update has left out {abbreviated(held.left_out)}"
     ways = Ways(tree)
     ways.tell("an update of all does what is left out", f"openstack stack update --existing {root.name}")
     since = to_text(held.since)

@@ -15,6 +15,7 @@ from heatlite.core.errors import HeatliteError, HTTPBadRequest, InvalidStackStat
 from heatlite.core.json import JsonMap, pointer
 from heatlite.core.redaction.masking import Mask, hiding
 from heatlite.core.status import Status
+from heatlite.core.wire.base import Paths
 from heatlite.engine.operations.redefining.changes import Redefining, Redefinition, require_given
 from heatlite.engine.operations.redefining.planning import waiting
 from heatlite.engine.operations.redefining.tree import Draft, Level, Path, Rows, Tree
@@ -29,7 +30,7 @@ from heatlite.engine.types.observation import is_compared, observe
 from heatlite.engine.types.resource_factory import ResourceFactory, Values
 from heatlite.features.drift.errors import DriftNotAcceptable
 from heatlite.features.drift.origins import NoOrigin, Origin, edits_for
-from heatlite.features.drift.reverting import Paths, drifted_paths
+from heatlite.features.drift.reverting import drifted_paths
 from heatlite.features.drift.states import DriftState
 from heatlite.features.drift.store.store import DriftStore
 from heatlite.store.records import ResourceRecord, StackRecord

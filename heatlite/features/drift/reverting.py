@@ -2,23 +2,18 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from heatlite.core.context import Context
 from heatlite.core.json import JsonMap
+from heatlite.core.wire.base import Paths
 from heatlite.engine.operations.repairs import Repairs
 from heatlite.engine.state.requests import ShownPlan
 from heatlite.features.drift.states import DriftState
 from heatlite.features.drift.store.store import DriftQuery, DriftStore
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
-
-MOST_RESOURCES = 1000
-Paths: TypeAlias = Annotated[
-    tuple[Annotated[str, Meta(min_length=1)], ...], Meta(min_length=1, max_length=MOST_RESOURCES)
-]
 
 
 class RevertRequest(Struct, frozen=True, forbid_unknown_fields=True):

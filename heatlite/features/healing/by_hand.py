@@ -14,10 +14,11 @@ from msgspec.structs import replace
 from heatlite.core.actions.repairs import RepairStep, Selection
 from heatlite.core.clock import Clock
 from heatlite.core.context import Context
-from heatlite.core.errors import ActionConflict, InvalidStackState, ResourceNotFound
+from heatlite.core.errors import ActionConflict, InvalidStackState, ResourceNotFound, abbreviated
 from heatlite.core.ids import random_id
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
+from heatlite.core.wire.base import Paths
 from heatlite.engine.admission.admission import audit
 from heatlite.engine.operations.repairs import Repairs
 from heatlite.engine.state.conflict_rules import Operation, locked_error
@@ -38,13 +39,7 @@ from heatlite.store.store import Store
 
 NOTHING_MARKED = "Nothing is marked in stack {}. Name the resources to repair."
 
-MOST_RESOURCES = 1000
-Paths: TypeAlias = Annotated[
-    tuple[Annotated[str, Meta(min_length=1)], ...], Meta(min_length=1, max_length=MOST_RESOURCES)
-]
 Ignorable: TypeAlias = Annotated[Brake, Meta(extra_json_schema={"enum": sorted(IGNORABLE)})]
-MOST_NAMED = 10
-"""Resources that a refusal names."""
 
 BY_CALLER = frozenset({Brake.NO_CREDENTIAL})
 """Brakes that do not hold a repair by hand: it acts with the credentials of its caller."""
@@ -176,8 +171,8 @@ def _nothing(scene: Scene) -> InvalidStackState:
     name = scene.tree.root.name
     locked = sorted(path for path, place in scene.tree.places.items() if _is_marked(_unlocked(place)))
     if locked:
-        paths = ", ".join(locked[:MOST_NAMED])
-        return InvalidStackState(f"All that is marked in stack {name} is locked: {paths}. Unlock it first.")
+        text = f"All that is marked in stack {name} is locked: {abbreviated(locked)}. Unlock it first."
+        return InvalidStackState(text)
     return InvalidStackState(NOTHING_MARKED.format(name))
 
 

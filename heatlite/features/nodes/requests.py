@@ -20,6 +20,7 @@ from heatlite.core.errors import (
     MultipleChoices,
     RequestLimitExceeded,
     StackNotFound,
+    abbreviated,
 )
 from heatlite.core.ids import random_id
 from heatlite.core.json import JsonMap, canonical, dump
@@ -44,8 +45,6 @@ MAX_ARGS = 256 * 1024
 """Maximum size of arguments in bytes of JSON, as agents accept it."""
 MAX_OPEN = 1000
 """Maximum of unfinished node actions per node."""
-MAX_NAMED = 10
-"""Maximum of nodes listed in an error about an ambiguous or unknown name."""
 
 APPROVE = "node_actions:approve"
 """Policy rule for the approval."""
@@ -148,7 +147,7 @@ class NodeRequests:
         found = [node for node in nodes if node.id == reference] or [node for node in nodes if node.name == reference]
         if len(found) == 1:
             return found[0]
-        named = ", ".join(f"{node.name} ({node.id})" for node in (found or nodes)[:MAX_NAMED])
+        named = abbreviated([f"{node.name} ({node.id})" for node in found or nodes])
         if found:
             raise MultipleChoices(f"{reference} means several nodes; name one by its id: {named}.")
         raise EntityNotFound(

@@ -8,7 +8,14 @@ from msgspec.structs import replace
 from heatlite.api.components import Components
 from heatlite.core.actions.payloads import ActionOutputs, ObjectOutput
 from heatlite.core.context import Context
-from heatlite.core.errors import ActionConflict, DeletionProtected, HTTPBadRequest, InvalidStackState, ResourceNotFound
+from heatlite.core.errors import (
+    ActionConflict,
+    DeletionProtected,
+    HTTPBadRequest,
+    InvalidStackState,
+    ResourceNotFound,
+    abbreviated,
+)
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.engine.operations.redefining.changes import Redefinition, require_given
@@ -29,7 +36,6 @@ from heatlite.template.expression import requires
 
 DETACHED = "Detached"
 """Reason of the event."""
-MOST_PLACES = 20
 
 
 class _Leaving(Struct, frozen=True):
@@ -94,8 +100,7 @@ class Detachments:
                 raise ActionConflict(f"Resource {path} of stack {stack.name} cannot leave now: {held[row.id]}")
         places = [] if asked.as_external else [place for one in leaving for place in _readers(one)]
         if places:
-            more = [f"{len(places) - MOST_PLACES} more"] if len(places) > MOST_PLACES else []
-            raise StillReferenced(stack_name=stack.name, places=", ".join([*places[:MOST_PLACES], *more]))
+            raise StillReferenced(stack_name=stack.name, places=abbreviated(places))
         wholes = {row.id: self._whole(one.level.stack, row) for one in leaving for row in one.rows.values()}
         edits = {one.level.path: _edits(one, wholes if asked.as_external else None) for one in leaving}
         request = tree.edited(edits)

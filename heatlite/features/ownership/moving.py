@@ -1,7 +1,6 @@
 """Moves of resources to other names and stacks. No object is touched."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,6 +14,7 @@ from heatlite.core.errors import (
     InvalidStackState,
     ResourceNotFound,
     StackNotFound,
+    abbreviated,
 )
 from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.core.status import Status, Verb
@@ -43,8 +43,6 @@ from heatlite.store.records import EventRecord, ResourceRecord, StackRecord
 from heatlite.template.document import Definition
 from heatlite.template.edits import Part, edits_between
 from heatlite.template.expression import requires
-
-MOST_PLACES = 20
 
 
 class _Step(Struct, frozen=True):
@@ -398,7 +396,7 @@ def _documents(steps: Sequence[_Step], groups: Mapping[Path, Membership]) -> dic
     places = [place for step in steps if step.crosses for place in _carry(step, found)]
     found |= {one.stack_id: one.template for one in groups.values()}
     if places:
-        raise ReferencesCross(places="; ".join(places[:MOST_PLACES]))
+        raise ReferencesCross(places=abbreviated(places, separator="; "))
     return found
 
 
@@ -542,15 +540,14 @@ def _require_no_replacement(
     for side, plan in zip(sides, before, strict=True):
         for path, one in plan.items():
             known[_mapped(steps, side.tree.root.id, "/".join(path))] = one.action
-    new = (
+    places = [
         "/".join(path)
         for side, plan in zip(sides, after, strict=True)
         for path, one in plan.items()
         if one.action not in (known.get((side.tree.root.id, "/".join(path))), Outcome.UPDATE)
-    )
-    places = [*islice(new, MOST_PLACES)]
+    ]
     if places:
-        raise MoveReplaces(places=", ".join(places))
+        raise MoveReplaces(places=abbreviated(places))
 
 
 def _mapped(steps: Sequence[_Step], root_id: str, path: str) -> tuple[str, str]:

@@ -2,13 +2,12 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from heatlite.core.errors import abbreviated
 from heatlite.core.json import Json, as_map, same
 from heatlite.engine.operations.redefining.tree import Level, Path, Tree
 from heatlite.features.ownership.errors import NotOnlyImport
 from heatlite.template.document import Definition
 from heatlite.template.source.loader import load_template
-
-MOST_PLACES = 20
 
 
 def require(tree: Tree, after: Definition, imported: Mapping[Path, Collection[str]]) -> None:
@@ -36,8 +35,7 @@ def require_defined(level: Level, after: Definition, names: Collection[str]) -> 
 
 def _refuse(places: Sequence[str]) -> None:
     if places:
-        more = [f"{len(places) - MOST_PLACES} more"] if len(places) > MOST_PLACES else []
-        raise NotOnlyImport(places=", ".join([*places[:MOST_PLACES], *more]))
+        raise NotOnlyImport(places=abbreviated(places))
 
 
 def _template(before: Definition, new: Mapping[str, Json], names: Collection[str]) -> Iterator[str]:

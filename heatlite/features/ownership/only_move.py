@@ -2,10 +2,11 @@
 
 from collections.abc import Collection, Iterator, Mapping
 
+from heatlite.core.errors import abbreviated
 from heatlite.core.json import Json, as_map, same
 from heatlite.engine.operations.redefining.tree import Level
 from heatlite.features.ownership.errors import NotOnlyMove
-from heatlite.features.ownership.only_import import MOST_PLACES, changed, environment
+from heatlite.features.ownership.only_import import changed, environment
 from heatlite.template.document import Definition
 
 
@@ -17,8 +18,7 @@ def require(level: Level, after: Definition, gone: Collection[str], come: Mappin
     """
     places = [level.full(place) for place in _changes(level.definition, after, gone, come)]
     if places:
-        more = [f"{len(places) - MOST_PLACES} more"] if len(places) > MOST_PLACES else []
-        raise NotOnlyMove(places=", ".join([*places[:MOST_PLACES], *more]))
+        raise NotOnlyMove(places=abbreviated(places))
 
 
 def require_rest(before: Definition, after: Definition, files: Collection[str]) -> None:
@@ -30,7 +30,7 @@ def require_rest(before: Definition, after: Definition, files: Collection[str]) 
     changed_files = (name for name, text in before.template.files.items() if new.get(name, text) != text)
     places = [*environment(before, after), *(f"file {name}" for name in changed_files if name not in files)]
     if places:
-        raise NotOnlyMove(places=", ".join(places[:MOST_PLACES]))
+        raise NotOnlyMove(places=abbreviated(places))
 
 
 def _changes(

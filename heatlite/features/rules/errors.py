@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 
-from heatlite.core.errors import Conflict, Forbidden
+from heatlite.core.errors import Conflict, Forbidden, abbreviated
 from heatlite.core.wire.base import shown
 from heatlite.features.change_policy.effective import Result
 from heatlite.features.rules.wire import Finding
 
 BECAUSE = "because of a rule of a change policy"
 """Words of each denial, by which the audit log tells it from others."""
-NAMED = 10
-"""Findings that a message names. The answer has all of them."""
 
 
 class RuleDenied(Forbidden):
@@ -37,6 +35,5 @@ def told(findings: Sequence[Finding]) -> str:
     """
     denying = [one for one in findings if one.result is Result.DENY]
     denying = denying or [one for one in findings if one.result is Result.APPROVE]
-    texts = [f"{one.name}{f' at {one.path}' if one.path else ''}: {one.message}" for one in denying[:NAMED]]
-    more = len(denying) - NAMED
-    return "; ".join([*texts, *([f"and {more} more"] if more > 0 else [])])
+    texts = [f"{one.name}{f' at {one.path}' if one.path else ''}: {one.message}" for one in denying]
+    return abbreviated(texts, separator="; ")

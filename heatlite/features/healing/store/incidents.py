@@ -174,11 +174,6 @@ class Incidents:
         """Return the open incidents of a tree, oldest first."""
         return self._table.select("WHERE root_id = ? AND state <> ? ORDER BY created_at, id", (root_id, _CLOSED))
 
-    def open_of_resource(self, resource_id: str) -> list[IncidentRecord]:
-        """Return the open incidents of a row, oldest first."""
-        rest = "WHERE resource_id = ? AND state <> ? ORDER BY created_at, id"
-        return self._table.select(rest, (resource_id, _CLOSED))
-
     def open_of_resources(self, resource_ids: Sequence[str]) -> list[IncidentRecord]:
         """Return the open incidents of rows, oldest first."""
         out: list[IncidentRecord] = []

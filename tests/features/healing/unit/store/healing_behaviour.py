@@ -318,7 +318,7 @@ def test_the_health_of_trees_is_counted_by_resource(store: Store) -> None:
     assert store.overview.of("acme").unhealthy == 1
     assert [one.id for one in store.stacks.list("acme", StackQuery(unhealthy=True))] == ["root"]
     assert store.tree_health.of_roots([]) == ({}, {})
-    assert store.of(HealingStore).incidents.open_of_resource("seen") == [seen]
+    assert store.of(HealingStore).incidents.open_of_resources(["seen"]) == [seen]
 
 
 @everywhere
