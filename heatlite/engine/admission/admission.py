@@ -407,14 +407,16 @@ class Admission:
         self._store.queue.enqueue(action, [*needs.items()])
         context.queued.append(action.id)
 
-    def record_done(self, context: Context, action: ActionRecord, outputs: ActionOutputs) -> ActionRecord:
+    def record_done(
+        self, context: Context, action: ActionRecord, outputs: ActionOutputs, depends_on: Sequence[str] = ()
+    ) -> ActionRecord:
         """Write the action of an operation that the caller's transaction has carried out.
 
-        Returns it as it has ended.
+        Returns it as it has ended. `depends_on` has the ids of actions that have ended in the transaction before.
         """
         now = self._clock.now()
         action = replace(action, started_at=now)
-        self._store.queue.enqueue(action)
+        self._store.queue.enqueue(action, [(one, Needs.SUCCESS) for one in depends_on])
         self._store.moves.end(replace(action, status=ActionStatus.READY), ActionStatus.SUCCEEDED, "", now, outputs)
         context.queued.append(action.id)
         return replace(action, status=ActionStatus.SUCCEEDED, outputs=outputs, finished_at=now)

@@ -159,10 +159,12 @@ class Redefining:
             for moved in change.moved:
                 self._store.move_resources(moved)
             inputs, restricted = ActionInputs(request={operation.value: options}), restrictions(roots, change)
-            written = [
-                self._write(context, replace(root, restricted=restricted.get(root.id)), part, inputs, claim)
-                for root, part, claim in zip(roots, parts, claims, strict=True)
-            ]
+            written, actions = list[StackRecord](), list[ActionRecord]()
+            for root, part, claim in zip(roots, parts, claims, strict=True):
+                root = replace(root, restricted=restricted.get(root.id))
+                after, action = self._write(context, root, part, inputs, claim, [one.id for one in actions])
+                written.append(after)
+                actions.append(action)
         for after, part in zip(written, parts, strict=True):
             self._definitions.keep(after, part.prepared.definition)
         return written[0]
@@ -183,9 +185,18 @@ class Redefining:
             raise ActionConflict(MEANWHILE.format(stack.name))
 
     def _write(
-        self, context: Context, stack: StackRecord, change: Redefinition, inputs: ActionInputs, claims: Claims
-    ) -> StackRecord:
-        """Write the change of one tree, and its action. Returns the root."""
+        self,
+        context: Context,
+        stack: StackRecord,
+        change: Redefinition,
+        inputs: ActionInputs,
+        claims: Claims,
+        depends_on: Sequence[str],
+    ) -> tuple[StackRecord, ActionRecord]:
+        """Write the change of one tree, and its action. Returns the root with it.
+
+        `depends_on` has the ids of the actions of other trees, which have ended.
+        """
         store, prepared, now = self._store, change.prepared, self._clock.now()
         begun = with_state(stack, Verb.UPDATE, Status.IN_PROGRESS, "Stack UPDATE started")
         after = redefined(begun, change.request, prepared, now)
@@ -211,10 +222,10 @@ class Redefining:
         self._children(action, resources).write_definitions([one.order for one in change.nested])
         for level, its_rows in zip((after, *nested), every, strict=True):
             self._count(level, its_rows.after)
-        action = self._admission.record_done(context, action, change.outputs)
+        action = self._admission.record_done(context, action, change.outputs, depends_on)
         self._admission.define(stack, after, action, change.shown.digest)
         claims.take(action, after)
-        return after
+        return after, action
 
     def _count(self, stack: StackRecord, rows: Sequence[ResourceRecord]) -> None:
         """Record the size of a stack's rows."""

@@ -189,10 +189,14 @@ def test_to_another_stack(imported: Imported) -> None:
     moves = [(one.resource_name, one.status_reason) for one in cloudy.events(here) if one.verb == "MOVE"]
     assert sorted(moves) == [(old, f"Moved to {new} of stack weiter") for old, new in names.items()]
     assert after["lan"].data["moved_from"] == "net of stack hier"
-    for stack in (here, there):
-        action = cloudy.store.actions.last(stack.id, Verb.UPDATE)
+    actions = [cloudy.store.actions.last(stack.id, Verb.UPDATE) for stack in (here, there)]
+    for stack, action in zip((here, there), actions, strict=True):
         assert action is not None and action.outputs.moved == names
         assert (stack.verb, stack.status) == (Verb.UPDATE, Status.COMPLETE)
+    first, second = (one.id for one in actions if one is not None)
+    relations = cloudy.store.action_list.relations([one for one in actions if one is not None])
+    assert (relations[first].depends_on, relations[first].depended_by) == ((), (second,))
+    assert (relations[second].depends_on, relations[second].depended_by) == ((first,), ())
     assert cloudy.store.inconsistencies(cloudy.components.clock.now(), 0.0) == []
     with pytest.raises(DefinitionOutdated, match="lacks daten lan sub"):
         cloudy.put(there, template(own=resource(NET, name="own")))
