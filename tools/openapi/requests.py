@@ -3,7 +3,7 @@
 
 from heatlite.api.wire import bodies, group_bodies, scheduled_bodies, stack_bodies
 from heatlite.core.json import Json, JsonMap, as_map
-from heatlite.core.wire import locks
+from heatlite.core.wire import guards, locks
 from heatlite.engine.state import group_requests
 from heatlite.features.approvals.api import handlers as decisions
 from heatlite.features.change_policy import document
@@ -115,6 +115,7 @@ BODIES: dict[str, JsonMap] = {
     "Put schedule": schema(schedules.ScheduleBody),
     "Put expiry": schema(expiry.ExpiryBody),
     "Take snapshot": schema(bodies.SnapshotOptions),
+    "Restore snapshot": schema(guards.Guarded),
     "Approve": schema(decisions.Approval),
     "Reject": schema(decisions.Rejection),
     "Put change policy": schema(document.ProjectDocument),

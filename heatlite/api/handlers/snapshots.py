@@ -52,5 +52,6 @@ class Snapshots:
 
     def on_post_restore(self, req: Request, resp: Response, stack_name: str, stack_id: str, snapshot_id: str) -> None:
         """Restore the stack from a snapshot."""
-        self._snapshots.restore(req.caller, self._finder.find_live(req, stack_name, stack_id), snapshot_id)
+        guard = bodies.guard_of_restore(req)
+        self._snapshots.restore(req.caller, self._finder.find_live(req, stack_name, stack_id), snapshot_id, guard)
         set_status(resp, HTTPStatus.ACCEPTED)

@@ -29,6 +29,7 @@ from heatlite.core.json import (
 from heatlite.core.status import Signal
 from heatlite.core.validation import convert, kind_of, options
 from heatlite.core.wire.base import Body, ShortText, Time
+from heatlite.core.wire.guards import Guarded
 from heatlite.core.wire.locks import LockOptions
 from heatlite.engine.operations.health_marks import Mark
 from heatlite.engine.state import requests
@@ -118,6 +119,16 @@ class SnapshotOptions(Struct, frozen=True):
 
     name: ShortText | None = None
     """A name for the snapshot, 255 characters at most; it need not be unique."""
+
+
+def guard_of_restore(req: Request) -> JsonMap | None:
+    """Return the guard of a restore, as the body of an update has it.
+
+    None: it brings none. Clients of Heat send no body, and without a guard its further keys are ignored.
+    """
+    body = read(req)
+    has_guard = isinstance(body, dict) and body.get("guard") is not None
+    return convert(body, Guarded).further if has_guard else None
 
 
 class HealthMark(Body, frozen=True):

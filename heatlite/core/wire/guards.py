@@ -3,8 +3,9 @@
 from enum import StrEnum
 from typing import Annotated, TypeAlias
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import UNSET, Meta, UnsetType, to_builtins
 
+from heatlite.core.json import JsonMap
 from heatlite.core.wire.base import Body
 
 MOST_SECONDS = 86_400
@@ -52,6 +53,18 @@ class GuardRequest(Body, frozen=True, omit_defaults=True):
         if not {*other.sources} <= {*self.sources}:
             found.append("sources")
         return [*found, "unknown"] if (other.unknown, self.unknown) == (Unknown.WAIT, Unknown.PASS) else found
+
+
+class Guarded(Body, frozen=True, kw_only=True):
+    """Body of an update that brings no definition."""
+
+    guard: GuardRequest | bool | None = None
+    """Guard, as of an update."""
+
+    @property
+    def further(self) -> JsonMap:
+        """Return the guard as the body of an update has it."""
+        return {} if self.guard is None else {"guard": to_builtins(self.guard)}
 
 
 def _has_all(own: list[Condition] | UnsetType, others: list[Condition] | UnsetType) -> bool:

@@ -22,6 +22,7 @@ from heatlite.core.errors import (
     DeletionProtected,
     Forbidden,
     HeatliteError,
+    HTTPBadRequest,
     NotFound,
     StackLocked,
     StackNotFound,
@@ -438,6 +439,8 @@ class Admission:
         it.
         """
         guarding = self.guarding()
+        if guarding is None and further.get("guard"):
+            raise HTTPBadRequest("guard: nothing guards updates here, as the feature for it is off. Leave it out.")
         return None if guarding is None else guarding.asked(context, stack, further)
 
     def guard_again(self, context: Context, stack: StackRecord, last: ActionRecord | None) -> AnyMap | None:
@@ -445,7 +448,7 @@ class Admission:
 
         It has that of an update that has failed before its bake was over. Raises as `guard`.
         """
-        if last is None or last.verb is not Verb.UPDATE or last.inputs.heal is not None:
+        if last is None or last.verb is not Verb.UPDATE or last.inputs.heal is not None or self.guarding() is None:
             return None
         if last.data.guard is not None and last.data.guard.ended is not None:
             return None

@@ -114,7 +114,7 @@ class Aftermath:
             if guarding is not None:
                 guarding.bake(self._commits.action.id, guard.until)
 
-        stack = with_state(stack, Verb.UPDATE, Status.IN_PROGRESS, _text(guard))
+        stack = with_state(stack, stack.verb, Status.IN_PROGRESS, _text(guard))
         self._transitions.rows.unit_of_work.record_event(stack_event(stack, now))
         self._commits.data = replace(self._commits.stopped_data(), guard=guard)
         self._commits.commit(stack, also=also)

@@ -206,7 +206,8 @@ class ScheduledRequests:
             case asked.RETRY:
                 self._stacks.retry(author, stack)
             case asked.RESTORE:
-                self._snapshots().restore(author, stack, str(later.options["snapshot"]))
+                guard: JsonMap = {key: value for key, value in later.options.items() if key == "guard"}
+                self._snapshots().restore(author, stack, str(later.options["snapshot"]), guard)
             case "replace_members":
                 self._groups.replace_members(author, stack, later.resource, later.options["members"])
             case key:

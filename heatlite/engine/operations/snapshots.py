@@ -11,7 +11,7 @@ from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import NotSupported, RequestLimitExceeded, SnapshotNotFound
 from heatlite.core.ids import new_id
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import AnyMap, Json, JsonMap
 from heatlite.core.redaction.masking import Mask
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import Admission, Examined
@@ -121,20 +121,23 @@ class Snapshots:
         return snapshot
 
     @tries_again
-    def restore(self, context: Context, stack: StackRecord, snapshot_id: str) -> None:
+    def restore(self, context: Context, stack: StackRecord, snapshot_id: str, guard: JsonMap | None = None) -> None:
         """Enqueue a restore of the stack to a snapshot.
 
-        Raises NotSupported for an incomplete snapshot, and as `admitted`.
+        `guard` is an object with that key, if the request brings one. Raises NotSupported for an incomplete snapshot,
+        and as `admitted`.
         """
         path = f"/snapshots/{snapshot_id}/restore"
         examine = partial(self._examined, stack, snapshot_id)
-        prechecked = self._admission.precheck(context, Operation.RESTORE, stack, "POST", path, None, examine=examine)
+        prechecked = self._admission.precheck(context, Operation.RESTORE, stack, "POST", path, guard, examine=examine)
         record = self._restorable(stack, snapshot_id)
         request = Request(adopted=record)
         prepared = self._preparation.new(stack, request)
         check_types(context, prepared.types)
         now = self._clock.now()
-        back = self._asked(context, stack, request, prepared, record, snapshot_id)
+        guarded = self._admission.guard(context, stack, guard or {})
+        later = Later(asked.RESTORE, options={"snapshot": snapshot_id, **(guard or {})})
+        back = self._asked(context, stack, request, prepared, later, guarded)
         claims = self._admission.examine(back)
         with self._admission.admitted(prechecked) as stack:
             for one in self._store.features:
@@ -150,8 +153,9 @@ class Snapshots:
             check_protected(prepared.definition, resources)
             self._store.stacks.save(after)
             self._store.events.append_many([stack_event(after, now)])
-            inputs = ActionInputs(resources=record.resources)
+            inputs = ActionInputs(resources=record.resources, guard=guarded)
             action = self._admission.enqueue(context, after, Verb.RESTORE, inputs)
+            self._admission.guarded(action)
             self._admission.define(stack, after, action)
             claims.take(action, after)
         self._definitions.keep(after, prepared.definition)
@@ -162,21 +166,22 @@ class Snapshots:
         stack: StackRecord,
         request: Request,
         prepared: Prepared,
-        record: Adopted,
-        snapshot_id: str,
+        later: Later,
+        guard: AnyMap | None,
     ) -> Asked:
         """Return the request for a restore, as features examine it."""
         after = replace(updated(stack, request, prepared, existing=True), updated_at=self._clock.now())
         after = with_state(after, Verb.RESTORE, Status.IN_PROGRESS, "")
+
+        record, content = request.adopted, {**later.options, "guard": guard}
+        assert record is not None
 
         def preview() -> StackPreview:
             resources = ResourceFactory(after, self._engine_services)
             resources.restore(record.resources)
             return StackPreview(prepared.definition, resources, resources.nested(after.id))
 
-        options: JsonMap = {"snapshot": snapshot_id}
-        later = Later(asked.RESTORE, options=options)
-        return Asked(context, after, prepared.types, preview, content=lambda: options, later=lambda: later)
+        return Asked(context, after, prepared.types, preview, content=lambda: content, later=lambda: later)
 
     def _restorable(self, stack: StackRecord, snapshot_id: str) -> Adopted:
         """Return the stack document of a snapshot.

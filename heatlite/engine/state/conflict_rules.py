@@ -155,7 +155,7 @@ def refusal(
     if error is not None:
         return error
     found = holder(operation, stack, ancestors, live)
-    return _state_refusal(operation, stack) if found is None else _held(operation, stack, found)
+    return _state_refusal(operation, stack, live) if found is None else _held(operation, stack, found)
 
 
 def holder(
@@ -242,9 +242,17 @@ def _held(operation: Operation, stack: StackRecord, action: ActionRecord) -> Hea
     return kind(stack_name=stack.name, action=action.verb, action_id=action.id, since=since, way_on=way_on)
 
 
-def _state_refusal(operation: Operation, stack: StackRecord) -> HeatliteError | None:
+def _is_cancellable(operation: Operation, stack: StackRecord, live: Sequence[ActionRecord]) -> bool:
+    """Return True if what runs can be cancelled, as all with a guard."""
+    guarded = (one.verb for one in live if one.stack_id == stack.id and one.inputs.guard is not None)
+    return stack.status is Status.IN_PROGRESS and stack.verb in CANCELLABLE[operation].union(guarded)
+
+
+def _state_refusal(
+    operation: Operation, stack: StackRecord, live: Sequence[ActionRecord]
+) -> HeatliteError | None:
     now = state(stack.verb, stack.status)
-    if operation in CANCELS and not (stack.status is Status.IN_PROGRESS and stack.verb in CANCELLABLE[operation]):
+    if operation in CANCELS and not _is_cancellable(operation, stack, live):
         return NotSupported(f"Cancelling update when stack is {now} is not supported.")
     if operation is Operation.UNLOCK and stack.lock is None:
         return InvalidStackState(f"Stack {stack.name} is {now}: it is not locked, so there is nothing to unlock.")

@@ -141,13 +141,14 @@ class Children:
     def _inputs(self, operation: NestedOperation) -> ActionInputs:
         """Return the inputs of a derived action, taken from those of its parent's."""
         own = self._action.inputs
+        keeps_old = own.leaves_old and operation.verb is Verb.UPDATE
         if operation.cleans_after is not None:
             return ActionInputs(cleans_after=operation.cleans_after)
         if operation.verb is Verb.DELETE:
             return ActionInputs(abandon=keeps_objects(self._action), force=own.force)
         if own.resources is not None and self._resources.stack.verb is not Verb.ROLLBACK:
             below = self._entry(operation).get("resources")
-            return ActionInputs(resources=as_map(below))
+            return ActionInputs(resources=as_map(below), keeps_old=keeps_old)
         selection = own.heal
         if selection is not None:
             within = selection.below(operation.row.name, compares=not self._only_leads(operation))
@@ -157,7 +158,7 @@ class Children:
             level=own.level,
             snapshot=own.snapshot,
             selection=self._chosen_below(operation),
-            keeps_old=own.leaves_old and operation.verb is Verb.UPDATE,
+            keeps_old=keeps_old,
         )
 
     def _chosen_below(self, operation: NestedOperation) -> Selection | None:

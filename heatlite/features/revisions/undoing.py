@@ -1,16 +1,14 @@
 """Undos: updates to the definition of an earlier revision."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
 
-from msgspec import Meta
 from msgspec.structs import replace
 
 from heatlite.api.components import Components
 from heatlite.core.context import Context
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import JsonMap
-from heatlite.core.wire.base import Body
+from heatlite.core.wire.guards import Guarded
 from heatlite.engine.state.requests import Request, ShownPlan
 from heatlite.features.revisions.errors import NothingToUndo, RevisionNotFound
 from heatlite.features.revisions.keeping import Keeping
@@ -19,15 +17,13 @@ from heatlite.features.revisions.store.store import RevisionStore
 from heatlite.store.records import StackRecord
 
 
-class UndoRequest(Body, frozen=True):
+class UndoRequest(Guarded, frozen=True):
     """The revision to go back to."""
 
     to: int | None = None
     """Number of the revision. Default: the newest one before the present one that has reached COMPLETE."""
     plan_digest: str | None = None
     """Digest of an approved plan. If the plan is another one now, the answer is 409 ``PlanChanged``."""
-    guard: Annotated[Any, Meta(extra_json_schema={"type": ["object", "boolean", "null"]})] = None
-    """Guard, as of an update."""
 
 
 class Revisions:
@@ -96,8 +92,7 @@ class Revisions:
     def _request(self, revision: RevisionRecord, asked: UndoRequest) -> Request:
         """Return the request whose PUT gives a stack the definition of a revision."""
         template = self._store.templates.get(revision.template_id)
-        guard: JsonMap = {} if asked.guard is None else {"guard": asked.guard}
-        options: JsonMap = {"to": revision.number, **guard}
+        options: JsonMap = {"to": revision.number, **asked.further}
         if asked.plan_digest is not None:
             options["plan_digest"] = asked.plan_digest
         return Request(
@@ -108,6 +103,6 @@ class Revisions:
             timeout_mins=revision.timeout_mins or 0,
             disable_rollback=revision.disable_rollback,
             plan_digest=asked.plan_digest,
-            further=guard,
+            further=asked.further,
             action={"undo": options},
         )

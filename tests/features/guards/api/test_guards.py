@@ -141,6 +141,45 @@ def test_unknown_keys_and_sources(heat: Heat, method: str, body: dict[str, Any])
     heat.settle(path, "UPDATE_COMPLETE")
 
 
+def taken(heat: Heat, name: str) -> tuple[str, str]:
+    """The path of a stack, and that of a restore of its earlier definition."""
+    path = heat.create(template(a=FIRST), name)
+    snapshot = heat.call("POST", f"{path}/snapshots", {}, 200).json["id"]
+    heat.settle(path, "SNAPSHOT_COMPLETE")
+    heat.call("PUT", path, {"template": template(a=SECOND)}, 202)
+    heat.settle(path, "UPDATE_COMPLETE")
+    return path, f"{path}/snapshots/{snapshot}/restore"
+
+
+def test_a_restore_bakes_and_each_way_out_works(own_heat: Heat) -> None:
+    """Also the one that waits for an approval: it keeps its guard."""
+    heat = own_heat
+    path, restore = taken(heat, "back")
+    heat.call("POST", restore, {"guard": {"bake": HOUR}, "gard": 1}, 400)
+    heat.call("POST", restore, {"guard": {"bak": HOUR}}, 400)
+    for number, query in ((1, ""), (0, ""), (0, "?approval=wait")):
+        heat.call("PUT", path, {"template": template(a=SECOND)}, 202)
+        heat.settle(path, "UPDATE_COMPLETE")
+        if query:
+            heat.call("PUT", f"{path}/change_policy", {"change_policy": "2026-11-28", "approve": "always"}, 200)
+        heat.call("POST", restore + query, {"guard": {"bake": HOUR}}, 202)
+        if query:
+            (waiting,) = heat.get("/approvals?state=PENDING")["approvals"]
+            heat.call("POST", f"/approvals/{waiting['id']}/approve", {"digest": waiting["digest"]}, 202)
+        eventually(lambda: "baking" in {one["code"] for one in heat.get(f"{path}/why")["facts"]}, "it bakes")
+        fact = next(one for one in heat.get(f"{path}/why")["facts"] if one["code"] == "baking")
+        out = [one for one in fact["way_out"] if one["path"] is not None][number]
+        heat.call(out["method"], f"{path}/actions", out["body"], 200)
+        heat.settle(path, ("RESTORE_COMPLETE", "ROLLBACK_COMPLETE")[number])
+
+
+def test_heats_clients_restore_without_a_body(heat: Heat) -> None:
+    """Z1: what they send else is ignored."""
+    path, restore = taken(heat, "plain")
+    heat.call("POST", restore, {"anything": 1}, 202)
+    heat.settle(path, "RESTORE_COMPLETE")
+
+
 def test_a_create_has_no_guard(heat: Heat) -> None:
     body = {"stack_name": "new", "template": template(a=FIRST), "guard": {"bake": 1}}
     heat.call("POST", "/stacks", body, 400)
@@ -173,6 +212,10 @@ def test_the_guard_of_a_policy(town: Town) -> None:
     eventually(lambda: action(member, path)["status"] == "WAITING", "it bakes")
     member.call("POST", f"{path}/actions", {"end_bake": None}, 200)
     member.settle(path, "UPDATE_COMPLETE")
+    snapshot = member.call("POST", f"{path}/snapshots", {}, 200).json["id"]
+    member.settle(path, "SNAPSHOT_COMPLETE")
+    refused = member.call("POST", f"{path}/snapshots/{snapshot}/restore", {"guard": False}, 403).json["error"]
+    assert "change_policy:put" in refused["message"]
     admin.call("PUT", path, {"template": template(a=FIRST), "guard": False}, 202)
     member.settle(path, "UPDATE_COMPLETE")
     assert "guard" not in action(member, path)["outputs"]

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from msgspec import convert
 from msgspec.structs import replace
 
 from heatlite.core.actions.payloads import BakeEnd
@@ -16,6 +17,7 @@ from heatlite.engine.operations.action_signals import ActionSignals
 from heatlite.engine.state.requests import Reach
 from heatlite.feature import installed
 from heatlite.features.guards.store.store import GuardStore
+from heatlite.features.revisions.undoing import Revisions, UndoRequest
 from heatlite.store.records import ActionRecord, StackRecord
 from tests.engine.conftest import Engine, ref, resource, template, thing
 
@@ -283,6 +285,23 @@ def test_a_bake_that_ends_while_the_feature_is_off(engine: Engine, is_kept: bool
     assert rows.get(action.id) is not None, "the action shows it"
     assert _retention(engine, after=engine.settings.action_days * DAY + 1) == [action.id]
     assert rows.get(action.id) is None
+
+
+def test_a_guard_while_the_feature_is_off(engine: Engine) -> None:
+    """Requests that name a guard are refused; a retry goes on without one."""
+    stack = engine.create(BEFORE)
+    snapshot = engine.components.snapshots.take(engine.who, stack, None)
+    engine.settle(stack)
+    bad = template(**AFTER["resources"], bad=thing(fail=True))
+    assert final(engine.put(stack, bad, further=GUARD)) == "UPDATE_FAILED"
+    _restart(engine, tuple(one.name for one in installed() if one.name != "guards"))
+    with pytest.raises(HTTPBadRequest, match="the feature for it is off"):
+        engine.components.of(Revisions).undo(engine.who, engine.get(stack), convert(GUARD, UndoRequest), {})
+    with pytest.raises(HTTPBadRequest, match="the feature for it is off"):
+        engine.components.snapshots.restore(engine.who, engine.get(stack), snapshot.id, GUARD)
+    engine.stacks.retry(engine.who, engine.get(stack))
+    assert final(engine.settle(stack)) == "UPDATE_FAILED"
+    assert last(engine, stack).inputs.guard is None
 
 
 def _restart(engine: Engine, features: tuple[str, ...] | None) -> None:
