@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from heatlite.engine.calls.handlers import DIFFERS
+from heatlite.features.drift.store.store import DriftStore
 from heatlite.store.records import StackRecord
 from tests.clouds.conftest import Begin
 from tests.clouds.engine import OnCloud
@@ -80,3 +81,65 @@ def outlived(engine: OnCloud) -> None:
 def test_a_server_outlives_its_flavor(simulated: Begin, real_cloud: Begin) -> None:
     outlived(real_cloud(admin=True))
     outlived(simulated(admin=True))
+
+
+def told(engine: OnCloud, stack: StackRecord) -> dict[str, list[str]]:
+    """The paths of the differences by resource, each with its sides."""
+    rows = engine.rows(stack)
+    found = engine.store.of(DriftStore).of([row.id for row in rows])
+    return {
+        row.name: [f"{one.path}: {one.stored!r}, {one.live!r}" for one in found[row.id].differences or ()]
+        for row in rows
+        if row.id in found and found[row.id].number
+    }
+
+
+def put_back(engine: OnCloud) -> None:
+    """Objects of each kind are changed from outside, listed and put back."""
+    engine.take_stock()
+    rule = {"protocol": "tcp", "port_range_min": 80, "port_range_max": 80}
+    document = template(
+        net=resource("OS::Neutron::Net", name="hl-lan"),
+        sub=resource("OS::Neutron::Subnet", network=ref("net"), cidr="10.7.0.0/24", name="hl-sub", enable_dhcp=True),
+        port=resource("OS::Neutron::Port", network=ref("net"), name="hl-port", depends_on="sub"),
+        group=resource("OS::Neutron::SecurityGroup", name="hl-group", rules=[rule]),
+        vm=resource(
+            "OS::Nova::Server", name="hl-vm", flavor="m1.nano", image="cirros", networks=[{"port": ref("port")}],
+            metadata={"tier": "gold"},
+        ),
+        vol=resource("OS::Cinder::Volume", size=1, name="hl-vol", metadata={"role": "db"}),
+    )  # fmt: skip
+    stack = engine.well(engine.create(document))
+    engine.well(engine.check(stack))
+    assert told(engine, stack) == {}
+    call, key = engine.cloud.call, {row.name: row.physical_id for row in engine.rows(stack)}
+    call("network.update_network", key["net"], name="hl-wan")
+    call("network.update_subnet", key["sub"], enable_dhcp=False)
+    call("network.update_port", key["port"], name="hl-other")
+    call("compute.set_server_metadata", key["vm"], {"tier": "silver"})
+    call("block_storage.set_volume_metadata", key["vol"], role="web")
+    there: Any = call("network.security_group_rules", security_group_id=key["group"])
+    (ours,) = [one["id"] for one in there if one["port_range_min"] == 80]
+    call("network.delete_security_group_rule", ours)
+    engine.well(engine.check(stack))
+    found = told(engine, stack)
+    (lost,) = found.pop("group")
+    assert lost.startswith("/rules/0: {") and lost.endswith(", UNSET")
+    assert found == {
+        "net": ["/name: 'hl-lan', 'hl-wan'"],
+        "sub": ["/enable_dhcp: True, False"],
+        "port": ["/name: 'hl-port', 'hl-other'"],
+        "vm": ["/metadata/tier: 'gold', 'silver'"],
+        "vol": ["/metadata/role: 'db', 'web'"],
+    }
+    engine.well(engine.patch(stack, converge=True))
+    engine.well(engine.check(stack))
+    assert told(engine, stack) == {}
+    assert {row.name: row.physical_id for row in engine.rows(stack)} == key
+    engine.gone(stack)
+
+
+@pytest.mark.cloud
+def test_each_kind_of_object_is_put_back(simulated: Begin, real_cloud: Begin) -> None:
+    put_back(real_cloud())
+    put_back(simulated())

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from importlib.util import find_spec
@@ -19,11 +19,17 @@ import pytest
 import yaml
 
 from heatlite import wiring
+from heatlite.core.clock import Clock, to_text
 from heatlite.core.config import Auth, Settings
+from heatlite.core.status import state
 from heatlite.features.dashboard.feature import DashboardSettings
+from heatlite.features.schedules.expiry.state import State
+from heatlite.features.schedules.store.expiries import ExpiryStore
+from heatlite.features.schedules.store.store import SchedulesStore
 from tests.api.conftest import Heat, template, value
 from tests.api.test_deployments import SERVER, config, deployment
 from tests.clouds import real
+from tests.engine.conftest import HeldClock
 from tests.features.dashboard.conftest import Browser
 from tests.features.dashboard.test_login import log_in
 from tests.features.query_api.test_query_api import Query
@@ -33,6 +39,7 @@ pytestmark = pytest.mark.cloud
 
 FOLDER = Path(os.environ.get("CLOUD_HOME") or Path.home() / ".cache" / "heatlite-cloud")
 
+HOUR = 3600.0
 PATIENT = {"http_connect_timeout": "240"}
 """Options of keystonemiddleware for a Keystone on a busy machine."""
 
@@ -86,6 +93,16 @@ class RealKeystone:
         status, _, body = self.ask("POST", path, {noun: attributes}, X_Auth_Token=by)
         assert status == 201, body
         return str(body[noun]["id"])
+
+    def user_id(self, name: str, by: str) -> str:
+        """The id of the user of an account."""
+        (found,) = self.ask("GET", f"/users?name={self.accounts[name]['username']}", X_Auth_Token=by)[2]["users"]
+        return str(found["id"])
+
+    def trusts(self, name: str, by: str) -> list[str]:
+        """The ids of the trusts that a user has given."""
+        path = f"/OS-TRUST/trusts?trustor_user_id={self.user_id(name, by)}"
+        return [one["id"] for one in self.ask("GET", path, X_Auth_Token=by)[2]["trusts"]]
 
 
 @pytest.fixture(scope="module")
@@ -188,24 +205,35 @@ def reachable(keystone: RealKeystone, server: wiring.Embedded) -> Iterator[None]
         http.server_close()
 
 
-def test_a_trust_and_accounts_for_agents_from_the_first_request_to_the_last(
-    keystone: RealKeystone,
-    stack_domain: dict[str, str],
-    project: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The creator of a stack leaves; trust and agents' accounts work, and then end."""
+@pytest.fixture
+def trusted(
+    keystone: RealKeystone, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., wiring.Embedded]:
+    """`trusted(clock, …)` → a server that users of `ours` give trusts.
+
+    More by keyword are settings.
+    """
     clouds = yaml.safe_load(project.read_text())["clouds"]
     own = keystone.own()
     clouds["heatlite"] = {**clouds["ours"], "auth": {**clouds["ours"]["auth"], **own}}
     (tmp_path / "clouds.yaml").write_text(yaml.safe_dump({"clouds": clouds}))
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
     monkeypatch.setitem(keystone.accounts, "ours", clouds["ours"]["auth"])
-    table = {**own, **PATIENT, "token_cache_time": "-1"}
-    database = f"sqlite:///{tmp_path / 'heat.db'}"
-    named: Any = {"cloud": "heatlite", "cloud_timeout": 240.0, "keystone": table, **stack_domain}
-    server = wiring.embedded(Settings(database, auth=Auth.KEYSTONE, **named))
+
+    def begin(clock: Clock | None = None, **settings: Any) -> wiring.Embedded:
+        table = {**own, **PATIENT, "token_cache_time": "-1"}
+        named: Any = {"cloud": "heatlite", "cloud_timeout": 240.0, "keystone": table, **settings}
+        database = f"sqlite:///{tmp_path / 'heat.db'}"
+        return wiring.embedded(Settings(database, auth=Auth.KEYSTONE, **named), clock=clock)
+
+    return begin
+
+
+def test_a_trust_and_accounts_for_agents_from_the_first_request_to_the_last(
+    keystone: RealKeystone, stack_domain: dict[str, str], trusted: Callable[..., wiring.Embedded], tmp_path: Path
+) -> None:
+    """The creator of a stack leaves; trust and agents' accounts work, and then end."""
+    server = trusted(**stack_domain)
     boss = keystone.login("fakecloud")[0]
 
     def in_keystone() -> list[str]:
@@ -218,10 +246,7 @@ def test_a_trust_and_accounts_for_agents_from_the_first_request_to_the_last(
             for one in keystone.ask("GET", f"/{kind}?domain_id={found['id']}", X_Auth_Token=boss)[2][kind]
             if one["name"] != domain
         ]
-        user = clouds["ours"]["auth"]["username"]
-        (trustor,) = keystone.ask("GET", f"/users?name={user}", X_Auth_Token=boss)[2]["users"]
-        trusts = keystone.ask("GET", f"/OS-TRUST/trusts?trustor_user_id={trustor['id']}", X_Auth_Token=boss)[2]
-        return [*every, *(f"trust {one['id']}" for one in trusts["trusts"])]
+        return [*every, *(f"trust {one}" for one in keystone.trusts("ours", boss))]
 
     def someone(token: str, project_id: str) -> Heat:
         return Heat(server.app, project_id, {"X-Auth-Token": token})
@@ -271,6 +296,63 @@ def test_a_trust_and_accounts_for_agents_from_the_first_request_to_the_last(
         later.settle(path, "DELETE_COMPLETE")
         assert in_keystone() == []
         assert polling.call("GET", metadata).status_int == 401, "Keystone takes back the tokens of who is gone"
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize("lost", ["trust", "role"])
+def test_an_owner_who_has_lost_the_right_is_refused_at_the_time(
+    keystone: RealKeystone, trusted: Callable[..., wiring.Embedded], lost: str
+) -> None:
+    """Without the trust or a role a schedule is refused, and an expiry held."""
+    clock, boss = HeldClock(), keystone.login("fakecloud")[0]
+    server = trusted(clock)
+    schedules, expiries = server.store.of(SchedulesStore), server.store.of(ExpiryStore)
+    try:
+        token, ours = keystone.login("ours")
+        heat = Heat(server.app, ours, {"X-Auth-Token": token})
+        path = heat.create(template(a=value()))
+        stack_id = path.rpartition("/")[2]
+        of_stack = set(keystone.trusts("ours", boss))
+        roles = {one["name"]: one["id"] for one in keystone.ask("GET", "/roles", X_Auth_Token=boss)[2]["roles"]}
+        grant = f"/projects/{ours}/users/{keystone.user_id('ours', boss)}/roles/{roles['member']}"
+
+        def result() -> tuple[str, str | None]:
+            """The result of the schedule at the next hour."""
+            ((_, due),) = ((one.id, one.next_at) for one in schedules.of_stack(stack_id))
+            assert due is not None
+            clock.pass_(due - clock.now())
+            (last,) = eventually(
+                lambda: [one.last for one in schedules.of_stack(stack_id) if one.last and one.last.due == due]
+            )
+            return last.result.value, last.code
+
+        with clock.held():
+            look = {"name": "look", "cron": "0 * * * *", "do": {"check": {}}}
+            heat.call("POST", f"{path}/schedules", look, code=201)
+            end = {"expires_at": to_text(clock.now() + 1.5 * HOUR), "then": "suspend", "warn_before": [3600]}
+            heat.call("PUT", f"{path}/expiry", end, code=200)
+            given = [one for one in keystone.trusts("ours", boss) if one not in of_stack]
+            assert len(given) == 2
+            assert result() == ("started", None)
+            eventually(lambda: expiries.of([stack_id])[stack_id].state is State.WARNED)
+            if lost == "trust":
+                mine = keystone.login("ours")[0]
+                for one in given:
+                    assert keystone.ask("DELETE", f"/OS-TRUST/trusts/{one}", X_Auth_Token=mine)[0] == 204
+            else:
+                assert keystone.ask("DELETE", grant, X_Auth_Token=boss)[0] == 204
+            clock.pass_(0.6 * HOUR)
+            held = eventually(lambda: expiries.of([stack_id])[stack_id].code)
+            assert held == "no_credential"
+            assert result() == ("refused", "no_credential")
+        stack = server.store.stacks.get(stack_id)
+        assert stack is not None and state(stack.verb, stack.status) == "CHECK_COMPLETE"
+        if lost == "role":
+            assert keystone.ask("PUT", grant, X_Auth_Token=boss)[0] == 204
+        again = Heat(server.app, ours, {"X-Auth-Token": keystone.login("ours")[0]})
+        again.call("DELETE", path, code=204)
+        again.settle(path, "DELETE_COMPLETE")
     finally:
         server.close()
 
