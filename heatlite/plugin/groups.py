@@ -61,8 +61,27 @@ class SizedGroup(StackResource[P_co]):
         """Return the size that the template asks for; None: it leaves the size open."""
 
     @abstractmethod
+    def next_size(self) -> int:
+        """Return the number of members that an update leads to."""
+
+    @abstractmethod
     def leaving_order(self) -> list[str]:
         """Return the members in the order in which they leave when the group shrinks."""
+
+    def named_leaving(self) -> Sequence[str]:
+        """Return the members that the template itself names to leave in an update."""
+        return ()
+
+    @abstractmethod
+    def let_leave(self, names: Sequence[str]) -> None:
+        """Have an update take these members out before all others. Stores that in `data`.
+
+        The policies of the group have chosen them.
+        """
+
+    @abstractmethod
+    def let_stay(self, since: float) -> None:
+        """Forget what `let_leave` has stored since a time: a rollback undoes that update."""
 
     @abstractmethod
     def new_names(self, count: int, leaving: Sequence[str]) -> list[str]:

@@ -40,7 +40,8 @@ def with_members(
         changed = {path: (before.get(path), new) for path, new in after.items() if new != before.get(path)}
         return replace(outputs, replaced=changed)
     if action.inputs.asked is None:
-        return outputs
+        is_change = (data.creation, data.deletion) != (None, None)
+        return replace(outputs, policies=_told(store, action, outputs) or None) if is_change else outputs
     if data.state_before is not None and outputs.result is Result.OK and data.deletion is not None:
         rows = [row for row in rows if row.name not in data.deletion.names]  # they leave with the action's end
     present = {row.name: row.physical_id for row in rows if row.verb not in (Verb.INIT, Verb.DELETE)}

@@ -1,33 +1,30 @@
 """Operations on the members of groups: resize, scale, delete, replace, recover."""
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from functools import cache
-from random import Random
 
 from msgspec import convert
 from msgspec.structs import replace
 
-from heatlite.core.actions.payloads import ActionData, ActionInputs, MemberChange, MemberPlacement, Placement
+from heatlite.core.actions.payloads import ActionInputs
 from heatlite.core.actions.repairs import RepairStep, Selection
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import ActionCooldown, HTTPBadRequest, InvalidValue
-from heatlite.core.json import JsonMap, as_map
+from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.admission.claims import Asked, Change, tries_again
 from heatlite.engine.operations.asked import GroupChange
 from heatlite.engine.operations.repairs import Repairs
 from heatlite.engine.planning.group_changes import GroupFacts, MembersChange, change_members, named
-from heatlite.engine.planning.group_policies import stored
+from heatlite.engine.planning.group_members import decisions, drawing, facts_of
 from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.preview.preview import check_protected
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.group_requests import (
-    Adjustment,
     DeleteMembers,
     FollowTemplate,
     NewLimits,
@@ -42,8 +39,7 @@ from heatlite.engine.state.values import current_rows
 from heatlite.engine.steps.children import Children
 from heatlite.engine.types.outputs import StackReader
 from heatlite.engine.types.type_calls import type_code
-from heatlite.plugin.groups import PLACEMENT, POLICIES, MemberFacts, SizedGroup, SizeLimits
-from heatlite.plugin.nested import ChildStack
+from heatlite.plugin.groups import SizedGroup, SizeLimits
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
@@ -128,8 +124,7 @@ class Groups:
             self._check_cooldown(resource, request)
             limits = _limits(resource, request)
             before = self.facts(resource, nested, limits)
-            # Drawn alike while the group stays as it is, so that a plan holds.
-            change = change_members(request, before, Random(f"{nested.id} {nested.updated_at}"))
+            change = change_members(request, before, drawing(nested))
             joining = tuple(resource.new_names(change.joining, change.leaving))
             self._remember(resource, request, before, change, context.user)
             stays = [one for one in resource.definitions if one not in change.leaving]
@@ -177,7 +172,7 @@ class Groups:
 
     def facts(self, resource: SizedGroup[Schema], nested: StackRecord, limits: SizeLimits) -> GroupFacts:
         """Return the facts of a group and its members."""
-        return facts_of(self._store, resource, nested, limits)
+        return facts_of(resource, self._store.resources.of(nested.id), limits)
 
     def _remember(
         self,
@@ -317,31 +312,6 @@ class Groups:
         return root, Selection({f"{start}{name}": step for name in names})
 
 
-def facts_of(store: Store, resource: SizedGroup[Schema], nested: StackRecord, limits: SizeLimits) -> GroupFacts:
-    """Return the facts of a group and its members."""
-    rows = {row.name: row for row in current_rows(store.resources.of(nested.id))}
-    members = [_member(resource, name, rows.get(name)) for name in resource.leaving_order()]
-    policies = stored(resource.data.get(POLICIES))
-    return GroupFacts(resource.name, members, limits.low, limits.high, resource.asked_size(), policies)
-
-
-def by_policies(
-    store: Store, resource: SizedGroup[Schema], nested: StackRecord, child: ChildStack
-) -> tuple[ChildStack, ActionData | None]:
-    """Return what the policies of a group make of a change to the size of `child`.
-
-    Without policies it stays as it is.
-    """
-    before = facts_of(store, resource, nested, resource.limits)
-    if not before.policies:
-        return child, None
-    size = Resize(Adjustment.EXACT_CAPACITY, len(as_map(child.template["resources"])), strict=False)
-    change = change_members(size, before, Random(f"{nested.id} {nested.updated_at}"))
-    joining = tuple(resource.new_names(change.joining, change.leaving))
-    stays = [one for one in resource.definitions if one not in change.leaving]
-    return resource.having([*stays, *joining]), decisions(change, joining, before)
-
-
 def later_change(group: str, request: SizeRequest) -> Later:
     """Return a change of a group's size, to be carried out later."""
     key, body = request.operation.value, body_of(request)
@@ -365,34 +335,3 @@ def _limits(resource: SizedGroup[Schema], request: SizeRequest) -> SizeLimits:
     if low > high:
         raise InvalidValue(f"Group {resource.name} would have the limits {low} and {high}: min_size is above max_size.")
     return SizeLimits(low, high, now.cooldown)
-
-
-def _member(resource: SizedGroup[Schema], name: str, row: ResourceRecord | None) -> MemberFacts:
-    """Return the facts of a member; one that was never made counts as failed."""
-    if row is None:
-        return MemberFacts(name, None, 0.0, failed=True)
-    failed = row.status is Status.FAILED or row.verb is Verb.INIT
-    return MemberFacts(name, row.physical_id, row.created_at, failed, resource.is_outdated(name), zone_of(row))
-
-
-def zone_of(row: ResourceRecord) -> str:
-    """Return the zone of a member: that of a policy, else that of its definition."""
-    placed = row.data.get(PLACEMENT)
-    zone = placed.get("zone") if isinstance(placed, dict) else row.properties.get("availability_zone")
-    return zone if isinstance(zone, str) else ""
-
-
-def decisions(change: MembersChange, joining: tuple[str, ...], before: GroupFacts) -> ActionData:
-    """Return the decisions, which a takeover reads instead of deciding again."""
-    decided = change.decided
-    objects = {one.name: one.physical_id for one in before.members if one.name in change.leaving}
-    creation, deletion, placement = None, None, None
-    if joining:
-        creation = MemberChange.of(joining, zones=Counter(decided.zones))
-    if change.leaving:
-        gone = (change.leaving, decided.criteria, decided.grace_period, objects, decided.gives_up)
-        deletion = MemberChange.of(*gone)
-    if joining and decided.zones:
-        places = tuple(MemberPlacement(name, zone) for name, zone in zip(joining, decided.zones, strict=True))
-        placement = Placement(len(places), places)
-    return ActionData(creation, deletion, placement, dict(decided.further))

@@ -37,7 +37,7 @@ from heatlite.core.status import MAX_REASON, Status, Verb
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.admission.claims import NO_CLAIMS, Asked, Change, Claims, tries_again
 from heatlite.engine.operations.asked import GroupChange
-from heatlite.engine.operations.groups import by_policies
+from heatlite.engine.planning.group_members import by_policies
 from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.preview.preview import check_protected
 from heatlite.engine.state.conflict_rules import Operation
@@ -47,6 +47,7 @@ from heatlite.engine.state.unit_of_work import resource_event
 from heatlite.engine.state.values import current_rows
 from heatlite.engine.steps.children import Children
 from heatlite.engine.types.outputs import StackReader
+from heatlite.engine.types.resource_factory import NestedView
 from heatlite.engine.types.type_calls import type_code
 from heatlite.plugin.groups import SizedGroup
 from heatlite.plugin.handlers import NoActionNeeded, Resize
@@ -374,10 +375,10 @@ class Signals:
         resources = self._reader.resources_of(stack)
         resource = resources.make(group, update_policy=_update_policy(nested))
         assert isinstance(resource, StackResource)
-        child, data = resource.resized(resize.wanted), None
-        if isinstance(resource, SizedGroup):
+        child, data, view = resource.resized(resize.wanted), None, resource.nested
+        if isinstance(resource, SizedGroup) and isinstance(view, NestedView):
             with type_code():
-                child, data = by_policies(self._store, resource, nested, child)
+                child, data = by_policies(resource, view, child)
         kind, number = resize.wanted.get("kind"), resize.wanted.get("adjustment")
         inputs = ActionInputs(signal={"policy": row.name, "kind": kind, "number": number})
         action = self._admission.new_action(context, nested, Verb.UPDATE, inputs)

@@ -9,6 +9,7 @@ from heatlite.core.ids import new_id
 from heatlite.core.json import Json
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.facts import Wanted
+from heatlite.engine.planning.group_members import choose_leaving
 from heatlite.engine.state.definitions import pseudo_parameters
 from heatlite.engine.state.unit_of_work import with_state
 from heatlite.engine.types.resource_factory import ResourceFactory, inherited
@@ -104,6 +105,7 @@ def planned_child(
         resource = resources.make(row, wanted.properties, wanted.kind, wanted.update_policy)
     assert isinstance(resource, StackResource)
     with type_code():
+        choose_leaving(resource)
         goal = resource.goal()
     is_repair = resources.selection is not None and resources.selection.is_repair
     view = resources.nested(before.id) if before is not None and is_repair else None

@@ -24,6 +24,7 @@ from heatlite.core.status import ActionStatus, Cause, Control, LockLevel, Needs,
 from heatlite.engine.calls.step_execution import NestedOperation
 from heatlite.engine.planning.child_definition import begun_child, check_immutable, child_template, follows
 from heatlite.engine.planning.collect import facade_row, replaced_above
+from heatlite.engine.planning.group_members import choose_leaving, decided_on
 from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.state.conflict_rules import Operation, locked_error, maintenance_refusal
 from heatlite.engine.state.definitions import Definitions, pseudo_parameters
@@ -120,6 +121,8 @@ class Children:
             elif self._only_leads(operation) and (leads := nested()) is not None:
                 child = None if operation.round > 0 else replace(resource.goal(), template=leads.template)
             else:
+                if operation.round == 0:
+                    choose_leaving(resource, self._resources.undone_since)
                 child = resource.child(operation.round)
             if child is None:
                 return None
@@ -136,7 +139,9 @@ class Children:
             action = self._derived(stack, urgent, deadline, inputs)
             if before is not None and not isinstance(resource, TemplateResource):
                 action = replace(action, data=self._membership(before, bound))
-            return Order(stack, action, view is None, template, bound, child.pause, size)
+            action = replace(action, data=decided_on(resource, view, action.data))
+            grace = 0 if action.data.deletion is None else action.data.deletion.grace_period
+            return Order(stack, action, view is None, template, bound, max(child.pause, grace or 0), size)
 
     def _inputs(self, operation: NestedOperation) -> ActionInputs:
         """Return the inputs of a derived action, taken from those of its parent's."""

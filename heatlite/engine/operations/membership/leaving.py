@@ -20,9 +20,10 @@ from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.admission.caller_context import restore_context
 from heatlite.engine.admission.claims import Asked, Change, tries_again
-from heatlite.engine.operations.groups import Groups, decisions
+from heatlite.engine.operations.groups import Groups
 from heatlite.engine.operations.membership.writing import Draft, MembershipWriter, Place, further
 from heatlite.engine.planning.group_changes import change_members
+from heatlite.engine.planning.group_members import decisions
 from heatlite.engine.preview.preview_views import detailed_plan, plan_entry
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.group_requests import Leave, body_of

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import cast
 
 from heatlite.core.errors import InvalidValue
-from heatlite.core.json import Json, JsonMap, as_map
+from heatlite.core.json import Json, JsonMap, as_map, as_texts
 from heatlite.plugin import ChildStack, Schema, SupportStatus, prop
 from heatlite.plugin.groups import SizedGroup, SizeLimits
 from heatlite.resources.heat.groups.base import NumberedGroup
@@ -102,7 +102,7 @@ class ResourceGroup(NumberedGroup[ResourceGroupProps], SizedGroup[ResourceGroupP
         define = self._definer()
         assert define is not None
         names = numbered(step.size, removed)
-        target = self._size()
+        target = self.next_size()
         present = {name: old for name, old in self.definitions.items() if name not in removed}
         new_names = (name for name in names if name not in present)
         order = highest_first(present, names, target)
@@ -123,11 +123,11 @@ class ResourceGroup(NumberedGroup[ResourceGroupProps], SizedGroup[ResourceGroupP
         define = self._definer()
         if define is None:  # in a preview: the definition is not known yet
             return ChildStack(template_of(self.definitions))
-        names = [*self.definitions] if self.keeps_members else numbered(self._size(), removed)
+        names = [*self.definitions] if self.keeps_members else numbered(self.next_size(), removed)
         return ChildStack(template_of({name: define(name) for name in names}))
 
-    def _size(self) -> int:
-        if self.keeps_members:
+    def next_size(self) -> int:
+        if self.keeps_members or self._definer() is None:
             return len(self.definitions)
         size: object = self.props.count
         if not isinstance(size, int):
@@ -197,13 +197,38 @@ class ResourceGroup(NumberedGroup[ResourceGroupProps], SizedGroup[ResourceGroupP
         Names that an update would use again for others are kept out.
         """
         present = self.definitions
-        removed = self._removed()
+        self._keep_out_of(names)
+        members = {name: present.get(name, None) or self.new_definition(name) for name in sorted(names, key=int)}
+        return ChildStack(template_of(members))
+
+    def _keep_out_of(self, names: Sequence[str]) -> list[str]:
+        """Keep out of the group what an update would number beside these members.
+
+        Returns those names.
+        """
+        removed, kept_out = self._removed(), list[str]()
         while again := [name for name in numbered(len(names), removed) if name not in names]:
+            kept_out += again
             self.data["withdrawn"] = {**self._withdrawn(), **{name: name for name in again}}
             removed = {**removed, **self._withdrawn()}
         self.data["removed"] = removed
-        members = {name: present.get(name, None) or self.new_definition(name) for name in sorted(names, key=int)}
-        return ChildStack(template_of(members))
+        return kept_out
+
+    def named_leaving(self) -> Sequence[str]:
+        return [name for name in self.definitions if name in self._removed()]
+
+    def let_leave(self, names: Sequence[str]) -> None:
+        self.data.pop("leaving", None)
+        if names:
+            stays = [name for name in self.definitions if name not in names]
+            self.data["leaving"] = {"names": [*self._keep_out_of(stays)], "at": self.facts.now()}
+
+    def let_stay(self, since: float) -> None:
+        chosen = as_map(self.data.pop("leaving", None))
+        if chosen and cast(float, chosen["at"]) >= since:
+            for key in ("removed", "withdrawn"):
+                kept = as_map(self.data.get(key))
+                self.data[key] = {name: text for name, text in kept.items() if name not in as_texts(chosen["names"])}
 
     def _plan(self) -> JsonMap | None:
         """Return what `child` needs for a create or update in batches.
@@ -214,7 +239,7 @@ class ResourceGroup(NumberedGroup[ResourceGroupProps], SizedGroup[ResourceGroupP
         if rolling is None:
             return None
         removed = self._removed()
-        target, current = self._size(), sum(name not in removed for name in self.definitions)
+        target, current = self.next_size(), sum(name not in removed for name in self.definitions)
         steps = [*rolling.batches(target, current)]
         self.check_pauses(len(steps), rolling.pause)
         return {"target": target, "current": current, **rolling.stored()} if steps else None

@@ -12,7 +12,7 @@ from typing import Final, Protocol, cast
 from heatlite.core.errors import InvalidTemplateAttribute
 from heatlite.core.group_sizes import adjusted, within
 from heatlite.core.ids import new_id, short_id
-from heatlite.core.json import Json, JsonMap, dump
+from heatlite.core.json import Json, JsonMap, as_texts, dump
 from heatlite.plugin import ChildStack, Member, NoActionNeeded, Schema, SupportStatus, prop
 from heatlite.plugin.groups import SizedGroup, SizeLimits
 from heatlite.plugin.nested import member_value, steps_of
@@ -93,6 +93,7 @@ class ScalingGroup(Group[P_co], SizedGroup[P_co]):
         steps = list(_steps(plan))
         if number >= len(steps):
             self.data["plan"] = None
+            self.data.pop("leaving", None)
             if not self.keeps_members:
                 self._cool_down()
             return None
@@ -102,7 +103,7 @@ class ScalingGroup(Group[P_co], SizedGroup[P_co]):
     def _plan(self, rolling: Rolling | None) -> JsonMap:
         """Return what `_steps` needs, and the number of steps with a pause."""
         current = len(self.definitions)
-        plan: JsonMap = {"size": self._size(), "current": current, "pause": 0.0, "pauses": 0}
+        plan: JsonMap = {"size": self.next_size(), "current": current, "pause": 0.0, "pauses": 0}
         if rolling is None:
             return plan
         return {**plan, **rolling.stored(), "pauses": len([*rolling.batches(current, current)])}
@@ -113,7 +114,7 @@ class ScalingGroup(Group[P_co], SizedGroup[P_co]):
         plan = self.data.get("plan")
         return isinstance(plan, dict) and "most" in plan
 
-    def _size(self) -> int:
+    def next_size(self) -> int:
         present = len(self.definitions)
         return present if self.keeps_members else self.limited(self.wanted(present))
 
@@ -138,11 +139,17 @@ class ScalingGroup(Group[P_co], SizedGroup[P_co]):
     def leaving_order(self) -> list[str]:
         """Return failed members first, then the oldest.
 
-        Those of a snapshot that is being restored come last.
+        Those that policies have chosen come before them, and those of a snapshot that is being restored last.
         """
-        nested = self.nested
+        nested, chosen = self.nested, as_texts(self.data.get("leaving"))
         order = oldest_first(self.definitions, () if nested is None else nested.members)
-        return sorted(order, key=lambda name: name in self.facts.recorded)
+        return sorted(order, key=lambda name: (name not in chosen, name in self.facts.recorded))
+
+    def let_leave(self, names: Sequence[str]) -> None:
+        self.data["leaving"] = [*names]
+
+    def let_stay(self, since: float) -> None:
+        self.data.pop("leaving", None)
 
     def new_names(self, count: int, leaving: Sequence[str]) -> list[str]:
         """Return names for new members.
