@@ -465,6 +465,8 @@ class SuppressedRecord(Struct, frozen=True):
     """Number of repeats, the first request included."""
     replayable: bool = True
     """False if the body was too large to store."""
+    query: str = ""
+    """Query of the URL for a replay: ``force=true&approval=wait``."""
 
 
 class DroppedRecord(Struct, frozen=True):

@@ -111,6 +111,24 @@ class TestReplay:
         if method != "DELETE":
             assert listed(heat, path) == []
 
+    def test_a_deletion_keeps_its_query(self, heat: Heat) -> None:
+        """An object that was to stay stays."""
+        path = heat.create(template(a=value(), b=value()))
+        plan = heat.call("PATCH", f"{path}/preview?plan=true", {"delete": {"retain": ["a", "b"]}}, 200).json["plan"]
+        queries = ["", "force=true", f"retain=a&retain=b&plan_digest={plan['digest']}"]
+        locked(heat, path)
+        for query in queries:
+            heat.call("DELETE", f"{path}?{query}", code=409)
+        unlocked(heat, path)
+        entries = listed(heat, path)
+        assert [one["query"] for one in entries] == queries
+        heat.call("POST", replay_url(path, entries[2]), code=204)
+        (action,) = heat.get("/actions?action=STACK_DELETE")["actions"]
+        ended = eventually(
+            lambda: (one := heat.get(f"/actions/{action['id']}")["action"])["status"] == "SUCCEEDED" and one
+        )
+        assert [one["path"] for one in ended["outputs"]["retained"]] == ["a", "b"]
+
     def test_what_is_refused_stays(self, heat: Heat) -> None:
         path = heat.create(template(a=value()))
         locked(heat, path)

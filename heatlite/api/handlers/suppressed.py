@@ -88,7 +88,7 @@ def original(req: Request, stack: StackRecord, entry: SuppressedRecord, replay: 
         REPLAY: replay,
         "REQUEST_METHOD": entry.method,
         "PATH_INFO": path.encode().decode("latin-1"),
-        "QUERY_STRING": "",
+        "QUERY_STRING": entry.query,
         "CONTENT_TYPE": "application/json",
         "CONTENT_LENGTH": str(len(body)),
         "wsgi.input": BytesIO(body),

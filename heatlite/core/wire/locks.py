@@ -80,3 +80,5 @@ class SuppressedRequest(Answer, frozen=True):
     """``true`` if it can be replayed. A body of more than 1 MiB is not kept."""
     detail: Annotated[str, column(10)]
     """Answer to the request, with the lock that refused it."""
+    query: str
+    """Its query, with which a replay sends it: ``force=true``."""

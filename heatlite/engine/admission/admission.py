@@ -7,6 +7,7 @@ lock refused.
 import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from urllib.parse import urlencode
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -110,6 +111,8 @@ class OperationRequest(Struct, frozen=True):
     """Examines the body. Raises the error that makes the request invalid."""
     cloud: CloudIdentity | None = None
     """Cloud to record for the stack on admission; None keeps the recorded one."""
+    query: Sequence[tuple[str, str]] = ()
+    """Keys and values of the query."""
 
 
 class Admission:
@@ -156,6 +159,7 @@ class Admission:
         examine: Callable[[], Examined] | None = None,
         adopts_cloud: bool = False,
         on: StackRecord | None = None,
+        query: Sequence[tuple[str, str]] = (),
     ) -> OperationRequest:
         """Reject an operation early, before its template is read.
 
@@ -163,7 +167,8 @@ class Admission:
         with `on` as in `admitted`, also against running actions. `admitted` repeats it inside the transaction. Raises
         StackNotFound, StackLocked, Forbidden, OtherCloud and the action conflicts of `refusal`.
         """
-        request = OperationRequest(context, operation, stack, method, path, body, target or stack.name, examine)
+        target, query = target or stack.name, (*query, *context.options.items())
+        request = OperationRequest(context, operation, stack, method, path, body, target, examine, query=query)
         if _is_gone(operation, stack):
             raise StackNotFound(name=stack.name)
         error = maintenance_refusal(operation, stack, context)
@@ -328,6 +333,7 @@ class Admission:
             body=request.body,
             root_id=stack.root_id or stack.id,
             author=context_to_json(context),
+            query=urlencode(request.query),
         )
         self.suppressed.add(entry, error.locked_at, lambda: self._effect(request))
 

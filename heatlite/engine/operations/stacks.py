@@ -367,7 +367,9 @@ class Stacks:
         DeletionProtected, and as `Deletions.plan` and `admitted`.
         """
         operation = Operation.FORCE_DELETE if force else Operation.DELETE
-        prechecked = self._admission.precheck(context, operation, stack, "DELETE", "", None)
+        query = [("force", "true")] if force else []
+        query += [*(("retain", path) for path in retain), *([("plan_digest", plan_digest)] if plan_digest else [])]
+        prechecked = self._admission.precheck(context, operation, stack, "DELETE", "", None, query=query)
         going = asked.deletion(self._reader, self._deletions, context, stack, force, retain)
         claims, now = self._admission.examine(going), self._clock.now()
         with self._admission.admitted(prechecked) as stack:

@@ -38,7 +38,8 @@ class SuppressedRequests:
 
     def digest(self, record: SuppressedRecord, locked_at: float) -> str:
         """Return the digest of a request and its lock; repeats have the same one."""
-        same = (record.request, record.target, record.requested_by, record.method, record.path, record.body, locked_at)
+        place = (record.method, record.path, *([record.query] if record.query else []))
+        same = (record.request, record.target, record.requested_by, *place, record.body, locked_at)
         return self._encryption.digest(canonical(same))
 
     def add(self, record: SuppressedRecord, locked_at: float) -> bool:
@@ -56,7 +57,7 @@ class SuppressedRequests:
         body = record.body if replayable else None
         kept = replace(record, root_id=root_id, last_time=record.time, body=body, replayable=replayable)
         row = self._table.cells(kept)
-        texts = (str(row[name] or "") for name in ("body", "effect", "target", "detail", "path"))
+        texts = (str(row[name] or "") for name in ("body", "effect", "target", "detail", "path", "query"))
         row |= {"size": sum(map(len, texts)), "digest": digest}
         del row["id"]
         # Another process may have added it meanwhile.

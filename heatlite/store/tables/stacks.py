@@ -198,6 +198,7 @@ class Suppressed(peewee.Model):
     replayable = peewee.BooleanField()
     size = peewee.IntegerField()
     """Characters of all text from the sender."""
+    query = LongTextField()
 
     class Meta:
         table_name = "suppressed"
