@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from heatlite.engine.admission.claims import Examiner, NewDefinition
     from heatlite.engine.admission.inputs import Supplier
     from heatlite.engine.state.guarding import Guarding
+    from heatlite.engine.state.requests import StackAction
     from heatlite.engine.why.tree import Told, Tree
     from heatlite.plugin.registry import Registry
     from heatlite.store.feature_store import FeatureStore, Series
@@ -226,6 +227,10 @@ class Feature:
 
         `database` is the SQLite file, None for a server. Raises BadSetting.
         """
+
+    def stack_actions(self, components: "Components") -> "Mapping[str, StackAction]":
+        """Return its actions on stacks, by the key of the body."""
+        return {}
 
     def add_routes(
         self, routes: "Routes", components: "Components", access: "AccessControl", trail: "AuditTrail"

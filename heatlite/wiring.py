@@ -64,6 +64,7 @@ from heatlite.template.parameters.constraints import looked_up
 
 if TYPE_CHECKING:
     from heatlite.engine.dispatch.distributed import CeleryDispatcher
+    from heatlite.engine.state.requests import StackAction
     from heatlite.engine.why.reading import More
 
 log = logging.getLogger(__name__)
@@ -397,6 +398,10 @@ def _components(
     def facts() -> "Sequence[More]":
         return [partial(one.why, components) for one in active(settings)]
 
+    @cache
+    def stack_actions() -> "Mapping[str, StackAction]":
+        return {key: action for one in active(settings) for key, action in one.stack_actions(components).items()}
+
     def defined(definition: NewDefinition) -> None:
         for one in active(settings):
             one.defined(components, definition)
@@ -483,6 +488,7 @@ def _components(
         has_engine=_has_engine(hints),
         further=[one.body for one in active(settings) if one.body is not None],
         facts=facts,
+        stack_actions=stack_actions,
     )
     return components
 

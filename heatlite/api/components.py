@@ -1,6 +1,6 @@
 """The objects that the route table gives to handlers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from threading import RLock
 from typing import TYPE_CHECKING, TypeVar, cast, overload
@@ -23,6 +23,7 @@ from heatlite.engine.operations.software_configs import Software
 from heatlite.engine.operations.stacks import Stacks
 from heatlite.engine.outbound.self_auth import SelfAuth
 from heatlite.engine.state.definitions import Definitions
+from heatlite.engine.state.requests import StackAction
 from heatlite.engine.types.agent_accounts import Accounts
 from heatlite.engine.types.outputs import StackReader
 from heatlite.engine.types.resource_factory import EngineServices
@@ -102,6 +103,8 @@ class Components(Struct, frozen=True, dict=True):
     """The keys of features in the definition of a stack (`Feature.body`)."""
     facts: Callable[[], "Sequence[More]"]
     """Returns what adds the facts of features to those of a stack."""
+    stack_actions: Callable[[], Mapping[str, StackAction]]
+    """Returns the actions of features on stacks, by the key of the body."""
 
     @LockedCachedProperty
     def _of_features(self) -> dict[object, object]:
@@ -187,10 +190,13 @@ class Components(Struct, frozen=True, dict=True):
 
     @LockedCachedProperty
     def scheduled(self) -> "ScheduledRequests":
-        from heatlite.engine.operations.scheduled_requests import ScheduledRequests
+        from heatlite.engine.operations.scheduled_requests import Operations, ScheduledRequests
 
-        parts = (self.admission, self.preparation, self.stacks, self.groups)
-        return ScheduledRequests(self.store, self.scheduled_actions, *parts, lambda: self.snapshots, self.author_now)
+        return ScheduledRequests(
+            self.store, self.scheduled_actions, self.admission, self.preparation, self.stacks, self.groups,
+            Operations(lambda: self.snapshots, lambda: self.joins, lambda: self.leaving, self.stack_actions),
+            self.author_now,
+        )  # fmt: skip
 
     def author_now(
         self, author: Context, stack: StackRecord, credential: Callable[[], JsonMap | None] | None = None

@@ -37,7 +37,7 @@ def _add_stack_parts(routes: Routes, components: Components) -> None:
 
     stacks, protection, scheduled = components.stacks, components.protection, components.scheduled
     off = components.types.installation.features_off
-    controls, others = components.controls, routes.actions
+    controls, others = components.controls, components.stack_actions()
     stack_actions = StackActions(
         finder, stacks, maintenance, protection, signals, controls, scheduled, others, off
     )
@@ -46,7 +46,7 @@ def _add_stack_parts(routes: Routes, components: Components) -> None:
     groups, joins, leaving = components.groups, components.joins, components.leaving
     members = MemberActions(finder, reading, groups, joins, leaving, scheduled, components.group_policies)
     routes.add_below("/actions", members, POST="actions:action")
-    preview = StackPreview(finder, components.stacks, members, routes.actions, off, components.further)
+    preview = StackPreview(finder, components.stacks, members, others, off, components.further)
     keys = dict.fromkeys(("PUT", "PATCH"), ("show_nested", "plan"))
     routes.add(S + "/preview", preview, query=keys, PUT="stacks:preview_update", PATCH="stacks:preview_update_patch")
 

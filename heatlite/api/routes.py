@@ -10,15 +10,10 @@ import falcon
 from falcon import Response
 from falcon.constants import COMBINED_METHODS
 from falcon.routing import CompiledRouter, map_http_methods
-from msgspec import Struct
 
 from heatlite.api.access.policy import SIGNAL
 from heatlite.api.middleware import Keys, RequestMiddleware
 from heatlite.api.request import Request
-from heatlite.core.context import Context
-from heatlite.core.json import Json, JsonMap
-from heatlite.engine.state.requests import ShownPlan
-from heatlite.store.records import StackRecord
 
 App: TypeAlias = "falcon.App[Request, Response]"
 Sink: TypeAlias = Callable[..., None]
@@ -62,15 +57,6 @@ class Router(CompiledRouter):
             return found
 
 
-class StackAction(Struct, frozen=True):
-    """An action of a feature on a stack, by the key of a body."""
-
-    start: Callable[[Context, StackRecord, Json], JsonMap | None]
-    """Returns the answer, if there is one."""
-    plan: Callable[[Context, StackRecord, Json], ShownPlan]
-    """Shows its effect, and changes nothing."""
-
-
 class Routes:
     """Adds routes to the application, with the rule of each method (`access.policy`)."""
 
@@ -79,8 +65,6 @@ class Routes:
         self.under_project: set[str] = set()
         """First segments of the paths below a project."""
         self._middleware = middleware
-        self.actions: dict[str, StackAction] = {}
-        """Actions of features on stacks, by the key of the body."""
 
     def add(
         self,

@@ -7,7 +7,6 @@ from falcon import Response
 
 from heatlite.api.handlers.common import StackFinder, ignored
 from heatlite.api.request import Request
-from heatlite.api.routes import StackAction
 from heatlite.api.wire import bodies, scheduled_bodies
 from heatlite.core.context import Context
 from heatlite.core.errors import HTTPBadRequest, features_off
@@ -19,6 +18,7 @@ from heatlite.engine.operations.protection import Protection
 from heatlite.engine.operations.scheduled_requests import ScheduledRequests
 from heatlite.engine.operations.signals import Signals
 from heatlite.engine.operations.stacks import Stacks
+from heatlite.engine.state.requests import StackAction
 from heatlite.store.records import StackRecord
 
 

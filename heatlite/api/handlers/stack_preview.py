@@ -9,13 +9,13 @@ from heatlite.api import query
 from heatlite.api.handlers.common import StackFinder
 from heatlite.api.handlers.resources.member_actions import PLANS, MemberActions
 from heatlite.api.request import Request
-from heatlite.api.routes import StackAction
 from heatlite.api.wire import bodies, stack_bodies, views
 from heatlite.core.errors import HTTPBadRequest, features_off
 from heatlite.core.json import JsonMap, as_map
 from heatlite.engine.operations.export import Export
 from heatlite.engine.operations.stacks import Stacks
 from heatlite.engine.state import requests
+from heatlite.engine.state.requests import StackAction
 from heatlite.store.records import StackRecord
 
 DELETE = "delete"

@@ -27,6 +27,8 @@ from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.group_requests import (
     DeleteMembers,
     FollowTemplate,
+    Join,
+    Leave,
     NewLimits,
     Resize,
     ScaleIn,
@@ -312,8 +314,8 @@ class Groups:
         return root, Selection({f"{start}{name}": step for name in names})
 
 
-def later_change(group: str, request: SizeRequest) -> Later:
-    """Return a change of a group's size, to be carried out later."""
+def later_change(group: str, request: SizeRequest | Join | Leave) -> Later:
+    """Return a change of a group, to be carried out later."""
     key, body = request.operation.value, body_of(request)
     options = body[key]
     assert isinstance(options, dict)

@@ -7,12 +7,12 @@ it came then. The action that it enqueues takes the place of the INIT one, in th
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from msgspec import convert, to_builtins
+from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from heatlite.core.actions.payloads import ActionData, ActionInputs
 from heatlite.core.context import Context, Scheduled
-from heatlite.core.errors import HeatliteError, PlanChanged
+from heatlite.core.errors import HeatliteError, NotSupported, PlanChanged
 from heatlite.core.json import AnyMap, JsonMap, as_texts
 from heatlite.core.redaction.masking import Mask
 from heatlite.core.status import Verb
@@ -27,6 +27,8 @@ from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.group_requests import (
     DeleteMembers,
     FollowTemplate,
+    Join,
+    Leave,
     NewLimits,
     Resize,
     ScaleIn,
@@ -34,11 +36,13 @@ from heatlite.engine.state.group_requests import (
     SizeRequest,
     body_of,
 )
-from heatlite.engine.state.requests import Later, Reach, Request
+from heatlite.engine.state.requests import Later, Reach, Request, StackAction
 from heatlite.store.records import ActionRecord, StackRecord
 from heatlite.store.store import Store
 
 if TYPE_CHECKING:
+    from heatlite.engine.operations.membership.joining import Joins
+    from heatlite.engine.operations.membership.leaving import Leaving
     from heatlite.engine.operations.snapshots import Snapshots
 
 UPDATE, DELETE, REPLACE_MEMBERS = "update", "delete", "replace_members"
@@ -55,6 +59,16 @@ LISTS = frozenset({"environment_files", "clear_parameters", "tags"})
 """Those that are lists."""
 
 
+class Operations(Struct, frozen=True):
+    """Operations that few requests begin, each made at its first use."""
+
+    snapshots: "Callable[[], Snapshots]"
+    joins: "Callable[[], Joins]"
+    leaving: "Callable[[], Leaving]"
+    of_features: Callable[[], Mapping[str, StackAction]]
+    """Actions on stacks, by the key of the body."""
+
+
 class ScheduledRequests:
     """Keeps requests until their time, and carries them out then."""
 
@@ -66,11 +80,11 @@ class ScheduledRequests:
         preparation: Preparation,
         stacks: Stacks,
         groups: Groups,
-        snapshots: "Callable[[], Snapshots]",
+        others: Operations,
         author_now: Callable[[Context, StackRecord], Context],
     ) -> None:
         """`author_now` returns the author of stored work with the rights of now."""
-        self._snapshots = snapshots
+        self._others = others
         self._store = store
         self._scheduled_actions = scheduled_actions
         self._admission = admission
@@ -207,11 +221,24 @@ class ScheduledRequests:
                 self._stacks.retry(author, stack)
             case asked.RESTORE:
                 guard: JsonMap = {key: value for key, value in later.options.items() if key == "guard"}
-                self._snapshots().restore(author, stack, str(later.options["snapshot"]), guard)
+                self._others.snapshots().restore(author, stack, str(later.options["snapshot"]), guard)
             case "replace_members":
                 self._groups.replace_members(author, stack, later.resource, later.options["members"])
-            case key:
+            case "join":
+                self._others.joins().join(author, stack, later.resource, convert(later.options, Join))
+            case "leave":
+                self._others.leaving().leave(author, stack, later.resource, convert(later.options, Leave))
+            case key if later.resource:
                 self._groups.change(author, stack, later.resource, _size(key, later.options))
+            case key:
+                self._of_feature(key).start(author, stack, dict(later.options))
+
+    def _of_feature(self, key: str) -> StackAction:
+        """Return an action of a feature. Raises NotSupported if the feature is off."""
+        found = self._others.of_features().get(key)
+        if found is None:
+            raise NotSupported(feature=f"{key} (its feature is off)")
+        return found
 
 
 def _kept(context: Context, later: Later) -> JsonMap:

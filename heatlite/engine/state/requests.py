@@ -1,12 +1,13 @@
 """Requests and previews: plain data between API and engine."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 
 from heatlite.core.actions.repairs import Part
 from heatlite.core.clouds import CloudIdentity
+from heatlite.core.context import Context
 from heatlite.core.json import AnyMap, Json, JsonMap
 from heatlite.store.records import HealthRecord, ResourceRecord, Restriction, StackRecord
 from heatlite.template.document import Definition
@@ -210,6 +211,15 @@ class ShownPlan(Struct, frozen=True):
     """Changes of the result by the next update."""
     restricted: Restriction | None = None
     """The part that earlier updates have left out. The digest does not cover it."""
+
+
+class StackAction(Struct, frozen=True):
+    """An action of a feature on a stack, by the key of a body."""
+
+    start: Callable[[Context, StackRecord, Json], JsonMap | None]
+    """Returns the answer, if there is one."""
+    plan: Callable[[Context, StackRecord, Json], ShownPlan]
+    """Shows its effect, and changes nothing."""
 
 
 class Preview(Struct, frozen=True):

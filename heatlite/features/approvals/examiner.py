@@ -97,7 +97,7 @@ class ApprovalExaminer(Examiner):
             if not is_new:
                 self.store.stacks.lock(root.id)
             key, now = key_of(self.store, asked), self.clock.now()
-            found = self._open(key, begun)
+            found = self._open(key, begun, root)
             if found is not None and _stands(found, key, shown.digest, now):
                 record = found
             else:
@@ -115,13 +115,21 @@ class ApprovalExaminer(Examiner):
                 return Postponed(action)
         return ApprovalRequired(record)
 
-    def _open(self, key: str, begun: str | None) -> ApprovalRecord | None:
+    def _open(self, key: str, begun: str | None, root: StackRecord) -> ApprovalRecord | None:
         """Return the open approval of a content, or else that of the action that begins.
 
         The content of a request that waits changes with its stack.
         """
         found = self.rows.open(key)
-        return self.rows.of_action(begun) if found is None and begun is not None else found
+        return self.awaited(begun, root.id) if found is None and begun is not None else found
+
+    def awaited(self, action_id: str, root_id: str) -> ApprovalRecord | None:
+        """Return the approval of a root stack that an action has waited for.
+
+        A change of two trees may need one of each.
+        """
+        found = self.rows.of_action(action_id)
+        return found if found is not None and found.stack_id == root_id else None
 
     def _new(
         self, asked: Asked, shown: ShownPlan, because: Sequence[str], policy: Policy, root: StackRecord, path: str
@@ -198,10 +206,17 @@ class ApprovalClaim(Claim):
 
     def look(self, preview: Callable[[], StackPreview]) -> Sequence[str]:
         """Return why the policy asks for an approval of the plan."""
-        self._policy = self._examiner.policy(self._asked)
-        if self._asked.change is Change.SIGNAL and self._policy.signals is Signals.PASS:
+        asked = self._asked
+        self._policy = self._examiner.policy(asked)
+        if asked.change is Change.SIGNAL and self._policy.signals is Signals.PASS:
             return ()
-        return reasons(self._policy, self._asked.change, preview)
+        because = reasons(self._policy, asked.change, preview)
+        if because or asked.context.scheduled is None:
+            return because
+        # What was asked for is begun as it was approved, though the policy asks no more.
+        found = self._examiner.awaited(asked.context.scheduled.action_id, asked.stack.root_id or asked.stack.id)
+        any_change = found is not None and reasons(Policy(approve=Approve.ALWAYS), asked.change, preview)
+        return found.because if found is not None and any_change else ()
 
     def require_approval(self, because: Sequence[str], preview: Callable[[], StackPreview]) -> None:
         """Find the approval of the plan.
@@ -255,7 +270,8 @@ class ApprovalClaim(Claim):
 def key_of(store: Store, asked: Asked) -> str:
     """Return the key of the approval of a request."""
     target = f"{asked.stack.project}/{asked.stack.name}" if asked.change is Change.CREATE else asked.stack.id
-    return open_key(store, SUBJECTS[asked.change], target, asked.content())
+    content, options = asked.content(), {key: one for key, one in asked.context.options.items() if key != OPTION}
+    return open_key(store, SUBJECTS[asked.change], target, [content, options] if options else content)
 
 
 def _stands(record: ApprovalRecord, key: str, digest: str, now: float) -> bool:

@@ -87,7 +87,8 @@ class ApprovalsFeature(Feature):
         from heatlite.features.approvals.store.store import ApprovalStore
         from heatlite.features.approvals.why import facts
 
-        return [*told, *facts(tree, components.store.of(ApprovalStore).opens(tree.root.id))]
+        waiting = [action.data.approval.id for action in tree.actions if action.data.approval is not None]
+        return [*told, *facts(tree, components.store.of(ApprovalStore).opens(tree.root.id, waiting))]
 
     def planned(self, client: "Client", stack: "Stack | None", facts: "Object") -> "PlanFacts":
         from heatlite.cli.session import PlanFacts

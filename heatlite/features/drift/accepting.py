@@ -115,7 +115,7 @@ class Accepting:
         request = self._core.admission.precheck(context, Operation.ACCEPT, stack, "POST", "/actions", body)
         require_given("accept_drift", asked.plan_digest)
         change = self._planned(context, stack, asked)
-        self._redefining.require_digest(change, stack, asked.plan_digest)
+        self._redefining.require_digest(context, change, stack, asked.plan_digest)
         options = body[Operation.ACCEPT]
         self._redefining.carry_out(context, request, change, options if isinstance(options, dict) else {})
 

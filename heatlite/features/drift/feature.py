@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from heatlite.api.audit import AuditTrail
     from heatlite.api.components import Components
     from heatlite.api.routes import Routes
+    from heatlite.engine.state.requests import StackAction
     from heatlite.engine.why.tree import Told, Tree
     from heatlite.store.feature_store import FeatureStore
 
@@ -21,7 +22,7 @@ class DriftFeature(Feature):
     commands = {"Health, locks and protection": {"heatlite.features.drift.commands.drift": ("drift",)}}
     extends = {"ls": ("heatlite.features.drift.commands.drift",)}
     pages = "heatlite.features.drift.pages"
-    modules = ("heatlite.features.drift.api.routes",)
+    modules = ("heatlite.features.drift.api.routes", "heatlite.features.drift.api.actions")
 
     def rules(self) -> Mapping[str, frozenset[str]]:
         from heatlite.features.drift.api.rules import RULES
@@ -38,6 +39,11 @@ class DriftFeature(Feature):
         from heatlite.features.drift.why import facts
 
         return [*told, *facts(components.store.of(DriftStore), tree)]
+
+    def stack_actions(self, components: "Components") -> "Mapping[str, StackAction]":
+        from heatlite.features.drift.api.actions import actions
+
+        return actions(components)
 
     def add_routes(
         self, routes: "Routes", components: "Components", access: "AccessControl", trail: "AuditTrail"

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from heatlite.api.routes import Routes
     from heatlite.core.actions.decisions import Decider
     from heatlite.core.clock import Clock
+    from heatlite.engine.state.requests import StackAction
     from heatlite.engine.why.tree import Told, Tree
     from heatlite.store.feature_store import FeatureStore
     from heatlite.store.store import Store
@@ -36,7 +37,7 @@ class HealingFeature(Feature):
             "heatlite.features.healing.commands.health": ("health",),
         }
     }
-    modules = ("heatlite.features.healing.api.routes", "heatlite.features.healing.api.tokens")
+    modules = tuple(f"heatlite.features.healing.api.{one}" for one in ("routes", "actions", "tokens"))
     pages = "heatlite.features.healing.pages"
 
     def rules(self) -> Mapping[str, frozenset[str]]:
@@ -79,6 +80,11 @@ class HealingFeature(Feature):
         from heatlite.features.healing.store.incidents import REPAIR
 
         return {REPAIR: RepairDecider(components)}
+
+    def stack_actions(self, components: "Components") -> "Mapping[str, StackAction]":
+        from heatlite.features.healing.api.actions import actions
+
+        return actions(components)
 
     def add_routes(
         self, routes: "Routes", components: "Components", access: "AccessControl", trail: "AuditTrail"

@@ -69,7 +69,7 @@ class Detachments:
         request = self._core.admission.precheck(context, Operation.DETACH, stack, "POST", "/actions", body)
         require_given("detach", asked.plan_digest)
         change = self._planned(context, stack, asked, binds=True)
-        self._redefining.require_digest(change, stack, asked.plan_digest)
+        self._redefining.require_digest(context, change, stack, asked.plan_digest)
         options: JsonMap = {
             "resources": [*asked.resources],
             "as_external": asked.as_external,

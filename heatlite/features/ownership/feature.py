@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 from heatlite.feature import Feature
 
 if TYPE_CHECKING:
-    from heatlite.api.access.authentication import AccessControl
-    from heatlite.api.audit import AuditTrail
     from heatlite.api.components import Components
-    from heatlite.api.routes import Routes
+    from heatlite.engine.state.requests import StackAction
     from heatlite.store.feature_store import FeatureStore
 
 
@@ -24,7 +22,7 @@ class OwnershipFeature(Feature):
             "heatlite.features.ownership.commands.moving": ("move",),
         }
     }
-    modules = ("heatlite.features.ownership.api.routes",)
+    modules = ("heatlite.features.ownership.api.actions",)
 
     def rules(self) -> Mapping[str, frozenset[str]]:
         from heatlite.features.ownership.api.rules import RULES
@@ -36,12 +34,10 @@ class OwnershipFeature(Feature):
 
         return (OwnershipStore,)
 
-    def add_routes(
-        self, routes: "Routes", components: "Components", access: "AccessControl", trail: "AuditTrail"
-    ) -> None:
-        from heatlite.features.ownership.api.routes import add
+    def stack_actions(self, components: "Components") -> "Mapping[str, StackAction]":
+        from heatlite.features.ownership.api.actions import actions
 
-        add(routes, components)
+        return actions(components)
 
 
 feature = OwnershipFeature()

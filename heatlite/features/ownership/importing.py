@@ -96,7 +96,7 @@ class Imports:
         request = admission.precheck(context, Operation.IMPORT, stack, "POST", "/actions", body, examine=examine)
         require_given("import", asked.plan_digest)
         change = self._planned(context, stack, asked)
-        self._redefining.require_digest(change, stack, asked.plan_digest)
+        self._redefining.require_digest(context, change, stack, asked.plan_digest)
         objects: JsonMap = {name: to_builtins(one) for name, one in asked.objects.items()}
         options: JsonMap = {"resources": objects, "changes": asked.changes, "plan_digest": asked.plan_digest}
         self._redefining.carry_out(context, request, change, options)

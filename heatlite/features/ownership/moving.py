@@ -111,7 +111,7 @@ class Moves:
         request = self._core.admission.precheck(context, Operation.MOVE, stack, "POST", "/actions", body)
         require_given("move", asked.plan_digest)
         change = self._planned(context, stack, asked, binds=True)
-        self._redefining.require_digest(change, stack, asked.plan_digest)
+        self._redefining.require_digest(context, change, stack, asked.plan_digest)
         moved: list[Json] = [{"from": one.old, "to": one.new} for one in asked.moved]
         options: JsonMap = {"moved": moved, "plan_digest": asked.plan_digest}
         if change.other is not None:

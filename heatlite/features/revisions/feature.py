@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from heatlite.cli.client import Client, Object, Stack
     from heatlite.core.status import ActionStatus
     from heatlite.engine.admission.claims import NewDefinition
+    from heatlite.engine.state.requests import StackAction
     from heatlite.engine.why.tree import Told, Tree
     from heatlite.store.feature_store import FeatureStore
     from heatlite.store.records import ActionRecord
@@ -25,7 +26,7 @@ class RevisionsFeature(Feature):
     commands = {"Stacks": {"heatlite.features.revisions.commands.history": ("undo",)}}
     extends = {"history": ("heatlite.features.revisions.commands.history",)}
     pages = "heatlite.features.revisions.pages"
-    modules = ("heatlite.features.revisions.api.routes",)
+    modules = ("heatlite.features.revisions.api.routes", "heatlite.features.revisions.api.actions")
 
     def rules(self) -> Mapping[str, frozenset[str]]:
         from heatlite.features.revisions.api.rules import RULES
@@ -61,6 +62,11 @@ class RevisionsFeature(Feature):
         from heatlite.features.revisions.commands.history import numbers
 
         return numbers(client, stack)
+
+    def stack_actions(self, components: "Components") -> "Mapping[str, StackAction]":
+        from heatlite.features.revisions.api.actions import actions
+
+        return actions(components)
 
     def add_routes(
         self, routes: "Routes", components: "Components", access: "AccessControl", trail: "AuditTrail"

@@ -7,11 +7,10 @@ from msgspec.structs import replace
 from heatlite.core.actions.payloads import ActionData, MemberChange
 from heatlite.core.context import Context
 from heatlite.core.errors import HTTPBadRequest, ImportDiffers, InvalidValue, PlanChanged
-from heatlite.core.json import JsonMap
 from heatlite.core.redaction.masking import MASK, Mask
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.admission.claims import Asked, Change, tries_again
-from heatlite.engine.operations.groups import Groups
+from heatlite.engine.operations.groups import Groups, later_change
 from heatlite.engine.operations.membership.entrants import Entrant, EntrantReader, Entry
 from heatlite.engine.operations.membership.writing import Draft, MembershipWriter, Place, further
 from heatlite.engine.planning.group_changes import within_limits
@@ -53,11 +52,11 @@ class Joins:
         request = self._admission.precheck(context, Operation.JOIN, stack, "POST", path, body, target=group.name)
         nested = self._groups.members_of(group)
         draft, entry = self._draft(context, stack, name, nested, asked)
-        if asked.plan_digest != draft.plan.digest:
+        if context.scheduled is None and asked.plan_digest != draft.plan.digest:  # an approval names its plan instead
             raise PlanChanged(stack_name=stack.name)
         if asked.changes is Changes.REFUSE:
             _require_equal(entry)
-        examined = self._asked(context, draft, body, self._groups.path(stack, name))
+        examined = self._asked(context, stack, draft, asked, self._groups.path(stack, name))
         claims = self._admission.examine(examined)
         with self._admission.admitted(request, on=nested) as now:
             place = draft.place
@@ -80,17 +79,21 @@ class Joins:
         draft, entry = self._draft(context, stack, name, nested, asked)
         path = self._groups.path(stack, name)
         self._require_free(draft.place, entry, path)
-        added = self._admission.shown(self._asked(context, draft, body_of(asked), path))
+        added = self._admission.shown(self._asked(context, stack, draft, asked, path))
         return replace(draft.plan, details={**draft.plan.details, **added})
 
-    def _asked(self, context: Context, draft: Draft, body: JsonMap, path: tuple[str, ...]) -> Asked:
+    def _asked(
+        self, context: Context, stack: StackRecord, draft: Draft, asked: Join, path: tuple[str, ...]
+    ) -> Asked:
         return Asked(
             context,
             draft.place.nested,
             (),
             lambda: self._writer.preview(draft),
             change=Change.JOIN,
-            content=lambda: body,
+            content=lambda: body_of(asked),
+            later=lambda: later_change(path[-1], asked),
+            addressed=stack,
             path=lambda: "/".join(path),
             shown=lambda _: draft.plan,
         )

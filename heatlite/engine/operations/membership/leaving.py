@@ -20,7 +20,7 @@ from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.admission.caller_context import restore_context
 from heatlite.engine.admission.claims import Asked, Change, tries_again
-from heatlite.engine.operations.groups import Groups
+from heatlite.engine.operations.groups import Groups, later_change
 from heatlite.engine.operations.membership.writing import Draft, MembershipWriter, Place, further
 from heatlite.engine.planning.group_changes import change_members
 from heatlite.engine.planning.group_members import decisions
@@ -61,7 +61,7 @@ class Leaving:
         claims = self._admission.examine(self._asked(context, stack, name, members, asked))
         with self._admission.admitted(request, on=members) as nested:
             draft = self._draft(context, stack, name, nested, asked)
-            if asked.plan_digest not in (None, draft.plan.digest):
+            if context.scheduled is None and asked.plan_digest not in (None, draft.plan.digest):
                 raise PlanChanged(stack_name=stack.name)
             claims.look(lambda: self._writer.preview(draft))
             action = self._writer.wait(context, draft) if draft.waits else self._writer.write(context, draft)
@@ -99,6 +99,8 @@ class Leaving:
             cache(lambda: self._writer.preview(self._draft(context, stack, name, nested, asked))),
             change=Change.SCALE,
             content=lambda: body_of(asked),
+            later=lambda: later_change(name, asked),
+            addressed=stack,
             path=lambda: "/".join(self._groups.path(stack, name)),
         )
 

@@ -12,7 +12,7 @@ from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.differences import Differences
 from heatlite.core.errors import ActionConflict, HTTPBadRequest, InvalidStackState, PlanChanged
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.core.redaction.masking import NOTHING, Mask
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import Admission, OperationRequest
@@ -27,7 +27,7 @@ from heatlite.engine.preview.preview import StackPreview
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.definitions import Definitions, secrets_of
 from heatlite.engine.state.protected import declare
-from heatlite.engine.state.requests import Request, ShownPlan
+from heatlite.engine.state.requests import Later, Request, ShownPlan
 from heatlite.engine.state.unit_of_work import stack_event, with_state
 from heatlite.engine.steps.children import Children
 from heatlite.engine.types.adopted_objects import AdoptedObjects, LiveObject
@@ -108,18 +108,25 @@ class Redefining:
         most, budget = self._settings.max_resources_per_stack, TreeBudget(resources)
         return Children(self._store, self._clock, self._definitions, resources, action, most, budget)
 
-    def require_digest(self, change: Redefinition, stack: StackRecord, digest: str | None) -> None:
-        """Raise PlanChanged unless a digest is that of a planned change."""
-        if change.shown.digest != digest:
+    def require_digest(
+        self, context: Context, change: Redefinition, stack: StackRecord, digest: str | None
+    ) -> None:
+        """Raise PlanChanged unless a digest is that of a planned change.
+
+        The approval of a request that has waited names its plan instead.
+        """
+        if context.scheduled is None and change.shown.digest != digest:
             raise PlanChanged(stack_name=stack.name)
 
     def shown(self, context: Context, stack: StackRecord, change: Redefinition) -> ShownPlan:
         """Return the plan of a change, with what features add."""
-        added = self._admission.shown(self._asked(context, stack, change))
+        added = self._admission.shown(self._asked(context, stack, change, None))
         return replace(change.shown, details={**change.shown.details, **added})
 
-    def _asked(self, context: Context, stack: StackRecord, change: Redefinition) -> Asked:
-        """Return the request for a change.
+    def _asked(
+        self, context: Context, stack: StackRecord, change: Redefinition, request: OperationRequest | None
+    ) -> Asked:
+        """Return the request for a change. `request` is None for a plan.
 
         Its preview has the new definition and the stored rows.
         """
@@ -132,6 +139,8 @@ class Redefining:
             lambda: StackPreview(change.prepared.definition, resources, resources.nested(stack.id)),
             change=Change.REDEFINE,
             content=lambda: {**asked.stored(after), "plan": change.shown.digest},
+            later=None if request is None else partial(_later, request, change),
+            addressed=None if request is None else request.stack,
             shown=lambda _: change.shown,
         )
 
@@ -146,7 +155,7 @@ class Redefining:
         """
         operation, other = request.operation, change.other
         parts = [change] if other is None else [change, other]
-        asked_for = [self._asked(context, part.before, part) for part in parts]
+        asked_for = [self._asked(context, part.before, part, request) for part in parts]
         claims = [self._admission.examine(one) for one in asked_for]
         with self._admission.admitted(request, beside=() if other is None else [other.before.id]) as stack:
             roots = [stack, *(self._admission.hold(context, operation, part.before) for part in parts[1:])]
@@ -165,6 +174,7 @@ class Redefining:
                 after, action = self._write(context, root, part, inputs, claim, [one.id for one in actions])
                 written.append(after)
                 actions.append(action)
+                context = replace(context, scheduled=None)  # that action is the one of the first tree
         for after, part in zip(written, parts, strict=True):
             self._definitions.keep(after, part.prepared.definition)
         return written[0]
@@ -266,6 +276,13 @@ class Redefining:
             return NOTHING
         definitions = self._definitions
         return Mask(lambda: [*secrets_of(self._store, definitions, stack), *prepared.definition.secrets()])
+
+
+def _later(request: OperationRequest, change: Redefinition) -> Later:
+    """Return a request, to be carried out later."""
+    key = request.operation.value
+    hidden = change.prepared.definition.secrets()
+    return Later(key, options=as_map((request.body or {}).get(key)), hidden=hidden)
 
 
 def restrictions(roots: Sequence[StackRecord], change: Redefinition) -> dict[str, Restriction]:

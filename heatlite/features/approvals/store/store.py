@@ -125,9 +125,10 @@ class ApprovalStore(FeatureStore):
         found = self._table.select("WHERE used_by = ? AND state = 'DONE'", (action_id,))
         return found[0] if found else None
 
-    def opens(self, stack_id: str) -> list[ApprovalRecord]:
-        """Return the open approvals of a root stack."""
-        return self._table.select("WHERE stack_id = ? AND state IN ('PENDING', 'APPROVED')", (stack_id,))
+    def opens(self, stack_id: str, ids: Sequence[str] = ()) -> list[ApprovalRecord]:
+        """Return the open approvals of a root stack, and those with some ids."""
+        which = f"(stack_id = ? OR id IN ({marks(ids)}))" if ids else "stack_id = ?"
+        return self._table.select(f"WHERE {which} AND state IN ('PENDING', 'APPROVED')", (stack_id, *ids))
 
     def count_pending(self, stack_id: str) -> int:
         """Return the number of approvals of a root stack that wait."""

@@ -3,8 +3,7 @@
 from heatlite.api.audit import AuditTrail
 from heatlite.api.components import Components
 from heatlite.api.handlers.common import StackFinder
-from heatlite.api.routes import P, Routes, S, StackAction
-from heatlite.features.healing.api import bodies
+from heatlite.api.routes import P, Routes, S
 from heatlite.features.healing.api.policies import KEYS, HealingPolicies, Incidents, ProjectPolicies
 from heatlite.features.healing.api.rules import REPORT
 from heatlite.features.healing.api.sources import IntakeTokens, Sources
@@ -12,14 +11,10 @@ from heatlite.features.healing.parts import Healing
 
 
 def add(routes: Routes, components: Components, trail: AuditTrail) -> None:
-    """Add the routes, and the action of repairs by hand."""
+    """Add the routes."""
     store, finder, made = components.store, StackFinder(components.store), components.of(Healing)
 
     trail.leave_out(REPORT)  # one comes every few seconds; incidents tell what became of them
-    routes.actions["heal"] = StackAction(
-        lambda caller, stack, value: made.by_hand.heal(caller, stack, bodies.heal(value), {"heal": value}),
-        lambda _, stack, value: made.by_hand.plan(stack, bodies.heal(value)),
-    )
 
     policies = HealingPolicies(finder, made.operations)
     routes.add(S + "/healing", policies, GET="stacks:show_healing", PUT="stacks:healing", DELETE="stacks:healing")

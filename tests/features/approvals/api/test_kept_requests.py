@@ -53,6 +53,32 @@ def test_force_is_kept(own_heat: Heat, method: str, rest: str, body: Any) -> Non
     eventually(lambda: succeeded(heat, found["action_id"]), "it is done")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("approval", ["refuse", "wait"])
+def test_each_query_is_a_request_of_its_own(own_heat: Heat, approval: str) -> None:
+    """Law A4: an equal request is equal in its query keys, too."""
+    heat = own_heat
+    path = heat.create(template(a=THING))
+    policy(heat, approve="removals")
+    queries = ["", "&force=true", "&quota_check=off", "&quota_check=warn", "&force=true&quota_check=off"]
+    ids = []
+    for query in [*queries, *queries]:
+        heat.call("PUT", f"{path}?approval={approval}{query}", replacing())
+        ids.append([one["id"] for one in heat.get("/approvals")["approvals"]])
+    assert [len(one) for one in ids] == [1, 2, 3, 4, 5, 5, 5, 5, 5, 5]
+    actions = heat.get("/actions?status=INIT")["actions"]
+    assert len(actions) == (5 if approval == "wait" else 0)
+    (found, *others) = heat.get("/approvals")["approvals"]  # the newest
+    assert approve(heat, found)["approval"]["state"] == ("DONE" if approval == "wait" else "APPROVED")
+    if approval == "refuse":
+        for query in queries[:-1]:
+            heat.call("PUT", f"{path}?approval=refuse{query}", replacing(), code=409)
+        # The order of keys does not count.
+        heat.call("PUT", f"{path}?quota_check=off&force=true", replacing(), code=202)
+    heat.settle(path, "UPDATE_COMPLETE")
+    assert {heat.get(f"/approvals/{one['id']}")["approval"]["state"] for one in others} == {"PENDING"}
+
+
 def test_force_is_kept_until_a_time(tmp_path: Path) -> None:
     clock = Ahead()
     server = wiring.embedded(Settings(database=sqlite(tmp_path), lease_seconds=1e10), clock=clock)

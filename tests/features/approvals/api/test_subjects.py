@@ -67,8 +67,6 @@ class Case(Struct, frozen=True):
     removals: bool = True
     """True if objects go."""
     subject: Subject = Subject.UPDATE
-    waits: bool = True
-    """True if the request can wait."""
     template: Any = field(default_factory=lambda: WHOLE)
 
 
@@ -159,15 +157,15 @@ NEEDS: dict[str, Case] = {
     "scale_in": Case(acts("scale_in", {}, MEMBERS), subject=Subject.SCALE),
     "delete_members": Case(acts("delete_members", {"members": ["1"]}, MEMBERS), subject=Subject.SCALE),
     "replace_members": Case(acts("replace_members", {"members": ["1"]}, MEMBERS), subject=Subject.SCALE),
-    "leave": Case(acts("leave", {"members": ["1"], "reduce": True}, MEMBERS), subject=Subject.SCALE, waits=False),
+    "leave": Case(acts("leave", {"members": ["1"], "reduce": True}, MEMBERS), subject=Subject.SCALE),
     "join": Case(
-        planned("join", left, MEMBERS, resource="g"), removals=False, subject=Subject.SCALE, waits=False
+        planned("join", left, MEMBERS, resource="g"), removals=False, subject=Subject.SCALE
     ),
-    "import": Case(planned("import", freed), removals=False, waits=False, template=template(a=NETWORK)),
-    "detach": Case(planned("detach", {"resources": ["a"]}), removals=False, waits=False),
-    "move": Case(planned("move", {"moved": [{"from": "a", "to": "z"}]}), removals=False, waits=False),
+    "import": Case(planned("import", freed), removals=False, template=template(a=NETWORK)),
+    "detach": Case(planned("detach", {"resources": ["a"]}), removals=False),
+    "move": Case(planned("move", {"moved": [{"from": "a", "to": "z"}]}), removals=False),
     "accept_drift": Case(
-        after(check, planned("accept_drift", {})), removals=False, waits=False, template=template(a=DRIFTING)
+        after(check, planned("accept_drift", {})), removals=False, template=template(a=DRIFTING)
     ),
 }  # fmt: skip
 """Requests that need an approval, by the word of the reference."""
@@ -266,7 +264,7 @@ def test_only_if_objects_go(heat: Heat, word: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("word", [word for word, case in NEEDS.items() if case.waits])
+@pytest.mark.parametrize("word", NEEDS)
 def test_it_waits_and_begins(heat: Heat, word: str) -> None:
     case = NEEDS[word]
     path = heat.create(case.template)
@@ -285,7 +283,7 @@ def test_it_waits_and_begins(heat: Heat, word: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ["reject", "expire"])
-@pytest.mark.parametrize("word", [word for word, case in NEEDS.items() if case.waits])
+@pytest.mark.parametrize("word", NEEDS)
 def test_it_ends_without_a_yes(clouded: wiring.Embedded, heat: Heat, word: str, end: str) -> None:
     case = NEEDS[word]
     path = heat.create(case.template)

@@ -1,11 +1,12 @@
 """Actions on stacks that change the owner of objects."""
 
+from collections.abc import Mapping
+
 from heatlite.api.components import Components
-from heatlite.api.routes import Routes, StackAction
 from heatlite.core.context import Context
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.validation import convert
-from heatlite.engine.state.requests import ShownPlan
+from heatlite.engine.state.requests import ShownPlan, StackAction
 from heatlite.features.ownership.bodies import DetachRequest, ImportRequest, MoveRequest
 from heatlite.features.ownership.detaching import Detachments
 from heatlite.features.ownership.importing import Imports
@@ -13,8 +14,8 @@ from heatlite.features.ownership.moving import Moves
 from heatlite.store.records import StackRecord
 
 
-def add(routes: Routes, components: Components) -> None:
-    """Add the actions."""
+def actions(components: Components) -> Mapping[str, StackAction]:
+    """Return the actions, by the key of the body."""
 
     def start_import(caller: Context, stack: StackRecord, value: Json) -> None:
         components.of(Imports).start(caller, stack, convert(value, ImportRequest, "import"), {"import": value})
@@ -35,6 +36,8 @@ def add(routes: Routes, components: Components) -> None:
     def plan_move(caller: Context, stack: StackRecord, value: Json) -> ShownPlan:
         return components.of(Moves).plan(caller, stack, convert(value, MoveRequest, "move"))
 
-    routes.actions["move"] = StackAction(start_move, plan_move)
-    routes.actions["detach"] = StackAction(start_detachment, plan_detachment)
-    routes.actions["import"] = StackAction(start_import, plan_import)
+    return {
+        "move": StackAction(start_move, plan_move),
+        "detach": StackAction(start_detachment, plan_detachment),
+        "import": StackAction(start_import, plan_import),
+    }
