@@ -12,6 +12,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import BadSetting, Settings
 from heatlite.core.errors import Conflict, Invalid, abbreviated
 from heatlite.core.json import JsonMap
+from heatlite.core.wire.why import WayOut
 from heatlite.feature import of_active, of_inactive, series_off
 from heatlite.store.admin import migrate
 from heatlite.store.database.backend import backend_of
@@ -42,6 +43,7 @@ class EngineBusy(Conflict):
         "Another heatlite (process {pid}) uses {database}{url}. Use that one, stop it, or choose another database with"
         " --database."
     )
+    ways = (WayOut(text="stop that process, or choose another database"),)
 
 
 MOST_NAMED = 3

@@ -37,10 +37,11 @@ if TYPE_CHECKING:
     from heatlite.clients.rest import RestTables
     from heatlite.core.actions.decisions import Decider, Decision
     from heatlite.core.clock import Clock
-    from heatlite.core.errors import Problem
+    from heatlite.core.errors import Conflict, Problem
     from heatlite.core.json import JsonMap
     from heatlite.core.runtime.timer import Timer
     from heatlite.core.status import ActionStatus
+    from heatlite.core.wire.why import WayOut
     from heatlite.engine.admission.claims import Examiner, NewDefinition
     from heatlite.engine.admission.inputs import Supplier
     from heatlite.engine.state.guarding import Guarding
@@ -188,6 +189,10 @@ class Feature:
         a fixed number of statements.
         """
         return told
+
+    def ways_out(self, error: "Conflict") -> "Sequence[WayOut]":
+        """Return its steps out of a conflict that the core has found, the best first."""
+        return ()
 
     def defined(self, components: "Components", definition: "NewDefinition") -> None:
         """Take part in the transaction that stores a definition of a root stack."""

@@ -23,10 +23,12 @@ from heatlite.clients.clouds import CloudProvider, Clouds, DomainAdmin
 from heatlite.core.actions.decisions import Decision
 from heatlite.core.clock import Clock
 from heatlite.core.config import SIMULATED, Auth, BadSetting, Settings
+from heatlite.core.errors import Conflict
 from heatlite.core.runtime.extras import MissingLibrary
 from heatlite.core.runtime.meter import Meter
 from heatlite.core.runtime.timer import Timer
 from heatlite.core.status import ActionStatus
+from heatlite.core.wire.why import WayOut
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.admission.claims import Examiner, NewDefinition
 from heatlite.engine.admission.inputs import Supplier
@@ -402,6 +404,9 @@ def _components(
     def stack_actions() -> "Mapping[str, StackAction]":
         return {key: action for one in active(settings) for key, action in one.stack_actions(components).items()}
 
+    def ways_out(error: Conflict) -> Sequence[WayOut]:
+        return [way for one in active(settings) for way in one.ways_out(error)]
+
     def defined(definition: NewDefinition) -> None:
         for one in active(settings):
             one.defined(components, definition)
@@ -489,6 +494,7 @@ def _components(
         further=[one.body for one in active(settings) if one.body is not None],
         facts=facts,
         stack_actions=stack_actions,
+        ways_out=ways_out,
     )
     return components
 

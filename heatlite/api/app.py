@@ -71,7 +71,7 @@ def create_app(
     app.req_options.strip_url_path_trailing_slash = True
     app.resp_options.media_handlers[falcon.MEDIA_JSON] = JSONHandler(dumps=dump)
     routes = Routes(app, middleware)
-    faults.install(app, routes.under_project, off)
+    faults.install(app, routes.under_project, off, components.ways_out)
     _add_server(routes, components, meter if settings.metrics else None)
     _add_stacks(routes, components, settings.hidden_stack_tags)
     _add_resources(routes, components)

@@ -11,8 +11,10 @@ from heatlite.api.event_streams import Streams
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
+from heatlite.core.errors import Conflict
 from heatlite.core.json import JsonMap
 from heatlite.core.runtime.meter import Meter
+from heatlite.core.wire.why import WayOut
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.admission.offered_types import OfferedTypes
 from heatlite.engine.admission.preparation import Preparation
@@ -105,6 +107,8 @@ class Components(Struct, frozen=True, dict=True):
     """Returns what adds the facts of features to those of a stack."""
     stack_actions: Callable[[], Mapping[str, StackAction]]
     """Returns the actions of features on stacks, by the key of the body."""
+    ways_out: Callable[[Conflict], Sequence[WayOut]]
+    """Returns the steps out of a conflict that features add."""
 
     @LockedCachedProperty
     def _of_features(self) -> dict[object, object]:
@@ -220,7 +224,7 @@ class Components(Struct, frozen=True, dict=True):
     def reasons(self) -> "Reasons":
         from heatlite.engine.why.reading import Reasons
 
-        return Reasons(self.store, self.clock, self.facts)
+        return Reasons(self.store, self.clock, self.facts, self.types.installation.features_off)
 
     @LockedCachedProperty
     def controls(self) -> "ActionSignals":

@@ -4,9 +4,10 @@ The kind of an error gives the status code, its class the `error.type`.
 """
 
 import logging
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import partial
 from http import HTTPStatus
+from typing import TypeAlias
 
 import falcon
 from falcon import Response
@@ -30,7 +31,10 @@ from heatlite.core.errors import (
     wire_name,
 )
 from heatlite.core.json import JsonMap, dump
+from heatlite.core.wire.base import shown
+from heatlite.core.wire.why import Holder, WayOut
 from heatlite.engine.admission.claims import Postponed
+from heatlite.engine.state.steps_out import existing
 from heatlite.store.records import Relations
 
 log = logging.getLogger(__name__)
@@ -60,7 +64,13 @@ EXPLANATIONS: dict[int, str] = {
 }
 """Heat's texts for the codes. The specific text is in `error.message`."""
 
-def install(app: "falcon.App[Request, Response]", under_project: Container[str], off: Sequence[str]) -> None:
+WaysOut: TypeAlias = Callable[[Conflict], Sequence[WayOut]]
+"""Returns the steps out of a conflict that features add, the best first."""
+
+
+def install(
+    app: "falcon.App[Request, Response]", under_project: Container[str], off: Sequence[str], ways_out: WaysOut
+) -> None:
     """Install handlers that answer every error of `app` in the fault format.
 
     `under_project` are the first segments of paths below a project: below the root, they mean that the project is
@@ -68,7 +78,7 @@ def install(app: "falcon.App[Request, Response]", under_project: Container[str],
     """
     app.add_error_handler(Exception, on_unexpected)
     app.add_error_handler(falcon.HTTPError, partial(_on_http_error, under_project, off))
-    app.add_error_handler(HeatliteError, on_error)
+    app.add_error_handler(HeatliteError, partial(on_error, ways_out))
     app.add_error_handler(Postponed, on_postponed)
 
 
@@ -107,18 +117,43 @@ def on_postponed(req: Request, resp: Response, kept: Postponed, params: dict[str
     resp.media = {"action": views.action(req.base, kept.action, Relations())}
 
 
-def on_error(req: Request, resp: Response, error: HeatliteError, params: dict[str, object]) -> None:
+def on_error(
+    ways_out: WaysOut, req: Request, resp: Response, error: HeatliteError, params: dict[str, object]
+) -> None:
     """Answer an error of heatlite."""
-    status = status_of(error)
+    status, message, facts = status_of(error), error.message, error.facts
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR and not isinstance(error, Overloaded):
         log.error("%s %r: %s", req.method, req.path, error)
-    req.refusal = error.message
-    fault(resp, status, wire_name(error), error.message, error.facts)
+    if isinstance(error, Conflict):
+        steps = [*ways_out(error), *error.steps(req.parts)]
+        message = _with_command(message, steps)
+        facts = {**facts, "holder": shown(error.holder or _target(req)), "way_out": [shown(one) for one in steps]}
+    req.refusal = message
+    fault(resp, status, wire_name(error), message, facts)
     resp.set_headers({**error.headers})
     if isinstance(error, Conflict | TooManyFailures | Unavailable) and error.retry_after is not None:
         resp.set_header("Retry-After", str(error.retry_after))
     if isinstance(error, Unauthorized):
         resp.set_header("WWW-Authenticate", error.challenge)
+
+
+def _with_command(message: str, steps: Sequence[WayOut]) -> str:
+    """Return a message that names a command, if one leads on."""
+    commands = [one for one in steps if one.command is not None]
+    if not commands or any(one.command in message for one in commands if one.command is not None):
+        return message
+    return f"{message} Next: {commands[0].command} ({commands[0].text})."
+
+
+def _target(req: Request) -> Holder:
+    """Return the target of a request, whose state is in the way."""
+    parts = req.parts
+    if (stack := req.stack) is not None:
+        return existing(stack)
+    if "stack_name" in parts:
+        return Holder(kind="stack", id=parts.get("stack_id"))
+    name, value = ([("project", req.path), *parts.items()])[-1]
+    return Holder(kind=name.removesuffix("_id").removesuffix("_name"), id=value)
 
 
 def _on_http_error(

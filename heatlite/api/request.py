@@ -33,7 +33,7 @@ class Request(falcon.Request):
 
     __slots__ = (
         "admit", "answered", "base", "caller", "entry", "is_proven", "logged", "operation", "parts",
-        "plan_digest", "queued", "refusal", "replay", "request_id", "started",
+        "plan_digest", "queued", "refusal", "replay", "request_id", "stack", "started",
     )  # fmt: skip
 
     admit: "Callable[[Request], None]"
@@ -65,6 +65,8 @@ class Request(falcon.Request):
         """The last rule of the access policy that was checked."""
         self.parts: Mapping[str, str] = {}
         """Variables of the path, and what `concerns` adds, for the audit log."""
+        self.stack: StackRecord | None = None
+        """The stack that it is about, as it was found."""
         self.plan_digest: str | None = None
         """The plan that the request approves."""
         self.refusal = ""
@@ -83,6 +85,7 @@ class Request(falcon.Request):
         `named` may have a `resource_name`, and a `target`: the id or name of what is neither stack nor resource.
         """
         if stack is not None:
+            self.stack = stack
             named |= {"stack_name": stack.name, "stack_id": stack.id}
         self.parts = {**self.parts, **named}
 

@@ -37,8 +37,7 @@ def complete(parser: Parser, host: Host) -> None:
     completers = {**{name: _names(host, read) for name, read in SERVED.items()}, **LOCAL}
     for one in parser.below():
         for action in (*one.arguments, *one.general):
-            # Its stacks are those of another Heat.
-            if isinstance(action.metavar, str) and not one.prog.startswith("heatlite migrate"):
+            if isinstance(action.metavar, str):
                 kind = "--context" if "--context" in action.option_strings else action.metavar
                 if kind in completers:
                     action.completer = completers[kind]  # type: ignore[attr-defined]  # argcomplete reads it

@@ -58,8 +58,7 @@ SECTIONS: Sections = {
 
 ELSEWHERE: Mapping[str, str] = {
     "apply": "up", "create": "up", "update": "up", "delete": "down", "destroy": "down", "diff": "plan",
-    "preview": "plan", "list": "ls", "status": "show", "log": "events", "logs": "events", "nodes": "node",
-    "actions": "action", "groups": "group", "incidents": "incident", "policy": "healing",
+    "preview": "plan", "list": "ls", "status": "show", "log": "events", "logs": "events",
 }  # fmt: skip
 """Words of similar tools → our commands."""
 

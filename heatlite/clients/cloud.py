@@ -10,6 +10,7 @@ from typing import Protocol
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import Conflict, HeatliteError, Unavailable, Unsupported
 from heatlite.core.json import Json
+from heatlite.core.wire.why import WayOut
 
 
 class Cloud(Protocol):
@@ -143,6 +144,9 @@ class OtherCloud(Conflict):
         " (--cloud NAME, the setting `cloud`). If it is to have its objects in the cloud that is set here, adopt that"
         " one with an update (heatlite up FILE --adopt-cloud, or adopt_cloud: true in the body). To give the stack up"
         " and leave its objects where they are: heatlite down --force."
+    )
+    ways = (
+        WayOut(text="takes the cloud that is set here", command="heatlite up FILE -n {stack_name} --adopt-cloud"),
     )
 
 

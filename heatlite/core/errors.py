@@ -1,16 +1,19 @@
 """Errors by kind.
 
 `api/faults.py` maps kinds to HTTP codes; the class name is the wire's `error.type`. A new error is a leaf of its kind
-here and never edits the API. A text that several places raise is the leaf's; other texts stand at their `raise`. Leaves
-keep Heat's names, because clients match on them.
+here and never edits the API; a conflict states its `ways`. A text that several places raise is the leaf's; other texts
+stand at their `raise`. Leaves keep Heat's names, because clients match on them.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import ClassVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.core.json import JsonMap
+from heatlite.core.wire.why import Holder, WayOut
 
 MOST_NAMED = 10
 """Maximum number of names in a text."""
@@ -125,12 +128,41 @@ class NotFound(HeatliteError):
 class Conflict(HeatliteError):
     """The target is in use.
 
-    `retry_after` is in seconds where a retry makes sense.
+    `retry_after` is in seconds where a retry makes sense. `holder` is what is in the way; None: the target of the
+    request, as it now is. `way_out` replaces the steps of the class.
     """
 
     retry_after: int | None = None
     ignored_as: ClassVar[str] = "busy"
     """Reason that a signal without effect tells."""
+    ways: ClassVar[Sequence[WayOut]] = ()
+    """Steps that lead on. Texts and commands are format strings over the fields and `stack_name`."""
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        holder: Holder | None = None,
+        way_out: Sequence[WayOut] = (),
+        **fields: object,
+    ) -> None:
+        super().__init__(message, **fields)
+        self.holder = holder
+        self.way_out = way_out
+
+    def steps(self, names: Mapping[str, str]) -> list[WayOut]:
+        """Return the steps that lead on.
+
+        `names` has the `stack_name` of the request. A step that needs another name is left out.
+        """
+        if self.way_out:
+            return [*self.way_out]
+        known, found = {**names, **self.fields}, list[WayOut]()
+        for one in self.ways:
+            with suppress(KeyError):
+                command = None if one.command is None else one.command.format(**known)
+                found.append(replace(one, text=one.text.format(**known), command=command))
+        return found
 
 
 class Limit(HeatliteError):
@@ -302,14 +334,18 @@ class EventNotFound(NotFound):
 
 # -- leaves: conflict ----------------------------------------------------------------------------
 
+EXPLAINED = WayOut(text="tells why the stack is as it is, and what leads on", command="heatlite explain {stack_name}")
+
 
 class StackExists(Conflict):
     text = "The Stack ({stack_name}) already exists."
+    ways = (WayOut(text="updates the stack that has the name", command="heatlite up FILE -n {stack_name}"),)
 
 
 class ActionInProgress(Conflict):
     text = "Stack {stack_name} already has an action ({action}) in progress."
     retry_after = 5
+    ways = (EXPLAINED,)
 
 
 class ResourceIsLocked(Conflict):
@@ -320,6 +356,7 @@ class ResourceIsLocked(Conflict):
         " {way_on}."
     )
     retry_after = 5
+    ways = (EXPLAINED,)
 
 
 class ActionConflict(Conflict):
@@ -330,28 +367,34 @@ class ActionConflict(Conflict):
         " {way_on}."
     )
     retry_after = 5
+    ways = (EXPLAINED,)
 
 
 class ActionCooldown(Conflict):
     """A group may not be scaled again yet."""
 
     text = "Group {group} is in its cooldown for {seconds} s more, and was not scaled. Try again then."
+    ways = (WayOut(text="wait {seconds} s, or send it again with ignore_cooldown"),)
 
 
 class ObjectOwned(Conflict):
     """A resource has the object already: an object has one owner."""
+    ways = (WayOut(text="name an object that no resource has"),)
 
 
 class NoMatch(Conflict):
     """A name or a filter matches no object."""
+    ways = (WayOut(text="name an object that is there"),)
 
 
 class AmbiguousMatch(Conflict):
     """A name or a filter matches several objects."""
+    ways = (WayOut(text="name the object by its id"),)
 
 
 class ObjectNotReady(Conflict):
     """An existing object is broken, or its service still works on it."""
+    ways = (WayOut(text="wait until the object is ready, then send the request again"),)
 
 
 class TemplateShared(Conflict):
@@ -361,18 +404,22 @@ class TemplateShared(Conflict):
         "{path} has the template {file}, as {others}: a change of it would change these, too. Nothing was done. Give"
         " {path} a template of its own first."
     )
+    ways = (WayOut(text="gives {path} a template of its own", command="heatlite up FILE -n {stack_name}"),)
 
 
 class ImportDiffers(Conflict):
     """An existing object differs from its definition."""
+    ways = (WayOut(text="correct the definition, or let the next update change the objects (changes: list)"),)
 
 
 class NestedMember(Conflict):
     """A member is a nested stack: it is no object that leaves alone."""
+    ways = (WayOut(text="shows the group and its members", command="heatlite resources {stack_name}"),)
 
 
 class InsufficientRoom(Conflict):
     """A feature refuses an operation that needs more than there is."""
+    ways = (WayOut(text="make room, or ask for less"),)
 
 
 class NothingBakes(Conflict):
@@ -382,6 +429,7 @@ class NothingBakes(Conflict):
         "No update of stack {stack_name} bakes: its changes are not made yet, its clean-up has begun, or it has no"
         " guard. Nothing was done."
     )
+    ways = (EXPLAINED,)
 
 
 class PlanChanged(Conflict):
@@ -391,6 +439,7 @@ class PlanChanged(Conflict):
         "The plan for stack {stack_name} is out of date: the operation would now differ. Nothing was"
         " done. Preview it again."
     )
+    ways = (WayOut(text="shows the plan as it now is", command="heatlite plan FILE -n {stack_name}"),)
 
 
 class RepairSpreads(Conflict):
@@ -400,6 +449,7 @@ class RepairSpreads(Conflict):
         "The repair in stack {stack_name} would touch more than it is meant to: {paths}. Nothing was done. Preview it,"
         " then approve the plan by its digest, or update the stack."
     )
+    ways = (WayOut(text="updates the whole stack", command="heatlite up FILE -n {stack_name}"),)
 
 
 class StackLocked(Conflict):
@@ -410,6 +460,7 @@ class StackLocked(Conflict):
     """Time of the lock in seconds since the epoch."""
     lock = ""
     """Sentence that names the lock and stays true after it is lifted."""
+    ways = (WayOut(text="shows the lock", command="heatlite lock-status {stack_name}"),)
 
 
 class DeletionProtected(Conflict):
@@ -417,22 +468,26 @@ class DeletionProtected(Conflict):
 
     Nothing was changed.
     """
+    ways = (WayOut(text="tells what is protected, and how to lift that", command="heatlite explain {stack_name}"),)
 
 
 class InvalidStackState(Conflict):
     """The stack is in a state from which the operation cannot start."""
+    ways = (EXPLAINED,)
 
 
 class ActionImmutable(Conflict):
     """An action that has ended takes no signals."""
 
     text = "Action {action_id} ({action}) has ended already, as {status}: {reason}. It takes no more signals."
+    ways = (WayOut(text="shows its end", command="heatlite action show {action_id}"),)
 
 
 class InvalidActionState(Conflict):
     """The action's state does not permit the signal."""
 
     text = "Action {action_id} ({action}) is {status}{control}: {hint}"
+    ways = (WayOut(text="shows its state", command="heatlite action show {action_id}"),)
 
 
 # -- leaves: limit, unsupported, unavailable ------------------------------------------------------

@@ -10,6 +10,7 @@ from heatlite.api.access.factory import create_access_control
 from heatlite.core.clock import Clock
 from heatlite.core.config import Auth, BadSetting, Settings
 from heatlite.core.errors import Conflict
+from heatlite.core.wire.why import WayOut
 from heatlite.feature import active
 from heatlite.store.database.engine_lock import engine_of, open_beside
 from heatlite.wiring import cloud_provider, distributed, installed_types, metering, rules, rules_off, stack_domain
@@ -37,6 +38,7 @@ class NoPort(Conflict):
     """The address to listen on is in use or not permitted."""
 
     text = "Cannot listen on {host}, port {port}: {reason}. Choose another port with {setting}."
+    ways = (WayOut(text="choose another port with {setting}"),)
 
 
 def check_servable(settings: Settings) -> None:

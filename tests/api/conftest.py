@@ -29,6 +29,7 @@ from heatlite.store.actions.table import LIVE
 from heatlite.store.store import Store
 from tests.databases import sqlite
 from tests.waiting import eventually
+from tests.ways_out import check_conflict
 
 HEADERS = {"Content-Type": "application/json"}
 NOW = 1_700_000_000.0
@@ -87,6 +88,8 @@ class Heat:
         response = self.app.request(url, method=method, body=raw, headers=sent, expect_errors=True)
         if code is not None:
             assert response.status_int == code, f"{method} {url}: {response.status} {response.text}"
+        if response.status_int == 409:
+            check_conflict(response.json["error"])
         return response
 
     def get(self, path: str, code: int = 200) -> Any:
@@ -100,7 +103,7 @@ class Heat:
         shown = response.json
         assert shown.keys() == {"code", "title", "explanation", "error"}
         assert shown["code"] == code
-        assert shown["error"].keys() == {"type", "message", "traceback"}
+        assert shown["error"].keys() >= {"type", "message", "traceback"}
         assert shown["error"]["traceback"] is None
         return shown["error"]["type"], shown["error"]["message"]
 

@@ -447,7 +447,7 @@ class TestMark:
         path = heat.create(template(a=slow), wait=False)
         response = heat.call("PATCH", path + self.URL, {"mark_unhealthy": True}, code=409)
         assert response.json["error"]["type"] == "ActionInProgress"
-        assert response.json["error"]["message"] == "Stack s already has an action (CREATE) in progress."
+        assert response.json["error"]["message"].startswith("Stack s already has an action (CREATE) in progress. Next:")
         assert response.json["explanation"] == "There was a conflict when trying to complete your request."
         assert int(response.headers["Retry-After"]) > 0
         heat.call("DELETE", path, code=204)

@@ -70,7 +70,9 @@ class TestCreate:
     def test_a_name_is_taken_until_its_stack_is_deleted(self, heat: Heat) -> None:
         path = heat.create(template(a=value()))
         again = {"stack_name": "s", "template": template(a=value())}
-        taken = "StackExists", "The Stack (s) already exists."
+        taken = "StackExists", (
+            "The Stack (s) already exists. Next: heatlite up FILE -n s (updates the stack that has the name)."
+        )
         assert heat.fault("POST", "/stacks", again, code=409) == taken
         assert heat.fault("POST", "/stacks/preview", again, code=409) == taken
         heat.other.call("POST", "/stacks", again, code=201)

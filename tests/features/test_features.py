@@ -1,12 +1,13 @@
 """The seam of features: what is off, and what is taken out."""
 
+import ast
 import json
 import re
 import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,6 @@ KEPT = {
     "api/wire/health_views.py": PAYLOADS,
     "cli/commands/actions.py": HINTS,
     "cli/commands/validate.py": HINTS,
-    "cli/main.py": HINTS,
     "cli/output/progress.py": PAYLOADS,
     "cli/output/render.py": PAYLOADS,
     "cli/output/tally.py": PAYLOADS,
@@ -87,12 +87,29 @@ def test_the_core_has_no_word_of_a_feature() -> None:
     assert [name for name, text in texts.items() if named.search(text)] == []
 
 
-def test_ways_out_name_no_command_of_a_feature() -> None:
-    """It may be off. A feature adds its own to the facts."""
+def test_the_core_names_no_command_of_a_feature() -> None:
+    """It may be off. A feature adds its own to facts and errors."""
     words = {word for _, word in COMMANDS}
-    texts = [path.read_text() for path in (ROOT / "heatlite" / "engine" / "why").glob("*.py")]
-    named = {word for text in texts for word in re.findall(r"heatlite ([a-z][a-z-]+)", text)}
-    assert named and named & words == set()
+    names = "|".join(FEATURES)
+    off = re.compile(rf"\bfeatures? `?(?:{names})\b|\b(?:{names}) (?:is|are) off\b")
+    named = [
+        f"{name}:{line}: {text}"
+        for name, line, text in texts_of_the_core()
+        if words & {*re.findall(r"\bheatlite ([a-z][a-z-]+)", text)} or off.search(text)
+    ]
+    assert named == []
+
+
+def texts_of_the_core() -> Iterator[tuple[str, int, str]]:
+    """The strings of the core, with their places."""
+    package = ROOT / "heatlite"
+    for path in sorted(package.rglob("*.py")):
+        name = path.relative_to(package)
+        if name.parts[0] in ("features", "agent") or path.parent.name == "migrations":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield str(name), node.lineno, node.value
 
 
 def test_the_dashboard_has_no_word_of_another_feature() -> None:

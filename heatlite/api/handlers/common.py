@@ -37,6 +37,7 @@ class StackFinder:
         stack = self._stacks.get(stack_id)
         if stack is None or stack.project != req.caller.project or stack.name != stack_name:
             raise StackNotFound(name=stack_name)
+        req.stack = stack
         return stack
 
     def find_live(self, req: Request, stack_name: str, stack_id: str) -> StackRecord:

@@ -21,6 +21,17 @@ class WayOut(Answer, frozen=True, kw_only=True):
     """The place in the list of the step that has to come first, from 0 on."""
 
 
+class Holder(Answer, frozen=True, kw_only=True):
+    """The thing that a request is in conflict with."""
+
+    kind: str
+    """Kind of what ``id`` names, as ``what`` of a fact."""
+    id: str | None = None
+    by: str | None = None
+    """The user who caused it."""
+    since: Time | None = None
+
+
 class Fact(Answer, frozen=True, kw_only=True):
     """One reason why something is as it is, with the ways out."""
 

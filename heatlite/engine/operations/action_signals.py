@@ -13,6 +13,7 @@ from heatlite.core.errors import ActionImmutable, Forbidden, HTTPBadRequest, Inv
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Control, Signal, Verb
 from heatlite.engine.admission.admission import audit
 from heatlite.engine.execution.termination import Termination, held_derived, suspend_derived
+from heatlite.engine.state.steps_out import acting
 from heatlite.engine.state.unit_of_work import stack_event, with_state
 from heatlite.store.records import ActionRecord, StackRecord
 from heatlite.store.store import Store
@@ -96,7 +97,9 @@ class ActionSignals:
             raise NotFound(entity="Action", name=action.id)
         if found.status in ENDED_ACTIONS:
             reason = found.status_reason or "no reason given"
-            raise ActionImmutable(action_id=found.id, action=found.verb, status=found.status, reason=reason)
+            raise ActionImmutable(
+                action_id=found.id, action=found.verb, status=found.status, reason=reason, holder=acting(found)
+            )
         stack = self._store.stacks.get(found.stack_id)
         if stack is not None and self._is_guarded(stack) and not context.is_admin:
             raise Forbidden("An administrator has locked the stack: only an administrator can signal its actions.")
@@ -134,4 +137,7 @@ def _is_suspended(action: ActionRecord) -> bool:
 
 def _refusal(action: ActionRecord, hint: str) -> InvalidActionState:
     control = "" if action.control is None else f", asked to {action.control}"
-    return InvalidActionState(action_id=action.id, action=action.verb, status=action.status, control=control, hint=hint)
+    return InvalidActionState(
+        action_id=action.id, action=action.verb, status=action.status, control=control, hint=hint,
+        holder=acting(action),
+    )  # fmt: skip

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from heatlite.core.clock import Clock
+from heatlite.core.clock import Clock, to_text
 from heatlite.core.context import Context
 from heatlite.core.errors import ActionInProgress, DatabaseUnavailable, HeatliteError, ResourceNotFound, StackLocked
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
+from heatlite.core.wire.why import Holder
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.preview.locked_children import LockedChildren
 from heatlite.engine.state.conflict_rules import Operation, locked_error
@@ -107,7 +108,9 @@ class HealthMarks:
         if mark.unhealthy:
             self._refuse_locked(context, stack, row)
         if row.status is Status.IN_PROGRESS:
-            raise ActionInProgress(stack_name=stack.name, action=row.verb)
+            since = to_text(row.updated_at or row.created_at)
+            holder = Holder(kind="resource", id=row.id, since=since)
+            raise ActionInProgress(stack_name=stack.name, action=row.verb, holder=holder)
         now_is = row.state_without_lock
         is_marked = now_is.verb is Verb.CHECK and now_is.status is Status.FAILED
         if row.verb is Verb.DELETE:

@@ -49,6 +49,7 @@ from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.protected import PROTECTED_BEFORE, declare
 from heatlite.engine.state.recorded_clouds import StackClouds
 from heatlite.engine.state.requests import AT_ONCE, Changes, Preview, Request, ShownPlan, Timing
+from heatlite.engine.state.steps_out import existing
 from heatlite.engine.state.unit_of_work import stack_event, with_state
 from heatlite.engine.types.adopted_objects import AdoptedObjects
 from heatlite.engine.types.outputs import StackReader
@@ -160,8 +161,8 @@ class Stacks:
             tags=request.tags or (),
             protection=_adopted_protection(context, request, self._clock.now()),
         )
-        if self._store.stacks.by_name(context.project, name) is not None:
-            raise StackExists(stack_name=name)
+        if (known := self._store.stacks.by_name(context.project, name)) is not None:
+            raise StackExists(stack_name=name, holder=existing(known))
         if not STACK_NAME.fullmatch(name):
             raise StackValidationFailed(
                 f"Invalid stack name {name} must contain only alphanumeric or \"_-.\" characters, must start with alpha"

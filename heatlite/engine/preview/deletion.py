@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from heatlite.core.actions.payloads import RetainedObject
 from heatlite.core.actions.repairs import Part
 from heatlite.core.context import Context
-from heatlite.core.errors import DeletionProtected, HTTPBadRequest, PlanChanged, StackNotFound
+from heatlite.core.errors import HTTPBadRequest, PlanChanged, StackNotFound
 from heatlite.core.status import Verb
 from heatlite.engine.planning.decide import is_retained
 from heatlite.engine.planning.plan import in_order
@@ -110,7 +110,7 @@ class Deletions:
         """Raise DeletionProtected if something of the tree is protected."""
         protected = against_deletion(self._store, stack)
         if protected is not None:
-            raise DeletionProtected(f"Stack {stack.name} is not deleted: {protected.text}")
+            raise protected.refusal(stack)
 
 
 def _plan(standing: NestedView, retain: Sequence[str], kept: Sequence[RetainedObject]) -> DeletionPlan:

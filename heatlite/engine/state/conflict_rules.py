@@ -21,6 +21,8 @@ from heatlite.core.errors import (
     StackLocked,
 )
 from heatlite.core.status import ActionStatus, Status, Verb, state
+from heatlite.core.wire.why import WayOut
+from heatlite.engine.state.steps_out import acting, cancel, locking, on_stack, resume, unlock, updates, wait
 from heatlite.store.records import ActionRecord, LockRecord, StackRecord
 
 
@@ -130,7 +132,7 @@ def locked_error(operation: Operation, stack: StackRecord, caller: Context | Non
 
     Its text says what the caller can do. An action that goes on without its caller has none.
     """
-    error = StackLocked(_locked_text(operation, stack, caller))
+    error = StackLocked(_locked_text(operation, stack, caller), holder=locking(stack), way_out=_unlocks(stack, caller))
     if stack.lock is not None:
         error.locked_at = stack.lock.locked_at
         error.lock = f"Stack {stack.name} was under maintenance ({state(stack.verb, stack.status)}).{_described(stack)}"
@@ -228,7 +230,9 @@ def _has_begun(action: ActionRecord) -> bool:
 
 def _held(operation: Operation, stack: StackRecord, action: ActionRecord) -> HeatliteError:
     if operation in (Operation.MARK, Operation.MARK_HEALTHY):
-        return ActionInProgress(stack_name=stack.name, action=action.verb)
+        return ActionInProgress(
+            stack_name=stack.name, action=action.verb, holder=acting(action), way_out=_ends(action)
+        )
     kind = ResourceIsLocked if _has_begun(action) else ActionConflict
     since = to_text(action.started_at or action.created_at)
     path = f"/v1/{action.project}/actions/{action.id}"
@@ -239,7 +243,25 @@ def _held(operation: Operation, stack: StackRecord, action: ActionRecord) -> Hea
     # Suggest no second delete: it would be refused for the same reason.
     no_delete = action.verb is Verb.DELETE or operation in DELETES
     way_on += ", or cancel it" if no_delete else ", cancel it, or delete the stack"
-    return kind(stack_name=stack.name, action=action.verb, action_id=action.id, since=since, way_on=way_on)
+    return kind(
+        stack_name=stack.name, action=action.verb, action_id=action.id, since=since, way_on=way_on,
+        holder=acting(action), way_out=_ends(action),
+    )  # fmt: skip
+
+
+def _ends(action: ActionRecord) -> list[WayOut]:
+    """Return the steps that lead to the end of an action."""
+    return [resume(action) if action.status is ActionStatus.SUSPENDED else wait(action), cancel(action)]
+
+
+def _unlocks(stack: StackRecord, caller: Context | None) -> list[WayOut]:
+    """Return the steps that lift a lock."""
+    if (stack.verb, stack.status) == (Verb.UNLOCK, Status.IN_PROGRESS):
+        return [WayOut(text="wait until the lock is lifted", command=f"heatlite lock-status {stack.name}")]
+    if stack.lock is not None and stack.lock.by_admin and caller is not None and not caller.is_admin:
+        text = "shows the lock, which an administrator has to lift"
+        return [WayOut(text=text, command=f"heatlite lock-status {stack.name}")]
+    return [unlock(stack)]
 
 
 def _is_cancellable(operation: Operation, stack: StackRecord, live: Sequence[ActionRecord]) -> bool:
@@ -264,7 +286,7 @@ def _state_refusal(
     if operation is Operation.RETRY and (status is not Status.FAILED or verb not in RETRIES):
         way_on = " To go on with a restore, restore the snapshot again, or update the stack."
         text = f"Stack {stack.name} is {now}: there is no failed create or update to go on with."
-        return InvalidStackState(text + (way_on if verb is Verb.RESTORE else ""))
+        return InvalidStackState(text + (way_on if verb is Verb.RESTORE else ""), way_out=[updates(stack)])
     if operation in UPDATES and verb in (Verb.SUSPEND, Verb.DELETE):
         way_on = f" Resume it first: openstack stack resume {stack.name}." if verb is Verb.SUSPEND else ""
         return NotSupported(f"Updating a stack when it is {now} is not supported.{way_on}")
@@ -277,7 +299,11 @@ def _unreached(operation: Operation, stack: StackRecord) -> HeatliteError | None
     if status is not Status.FAILED or verb is Verb.CHECK:
         return None
     way_on = f"Bring it to its definition first: heatlite retry {stack.name}, or heatlite up."
-    return InvalidStackState(f"Stack {stack.name} is {state(verb, status)}, so {operation} is refused. {way_on}")
+    text = f"Stack {stack.name} is {state(verb, status)}, so {operation} is refused. {way_on}"
+    steps = [updates(stack)]
+    if verb in RETRIES:
+        steps.insert(0, on_stack(stack, "retry", "continues where it has failed", f"heatlite retry {stack.name}"))
+    return InvalidStackState(text, way_out=steps)
 
 
 def _locked_text(operation: Operation, stack: StackRecord, caller: Context | None) -> str:

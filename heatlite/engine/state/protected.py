@@ -6,9 +6,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from heatlite.core.clock import to_text
+from heatlite.core.errors import DeletionProtected
 from heatlite.core.json import Json, JsonMap, as_map, canonical
 from heatlite.core.status import MAX_REASON, Status, Verb
+from heatlite.core.wire.why import Holder, WayOut
 from heatlite.engine.state.conflict_rules import Operation
+from heatlite.engine.state.steps_out import unprotect
 from heatlite.engine.state.unit_of_work import resource_event, stack_event
 from heatlite.store.records import EventRecord, ProtectionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
@@ -24,6 +27,19 @@ class Protected(Struct, frozen=True):
     record: ProtectionRecord
 
     @property
+    def way_out(self) -> WayOut:
+        """Return the step that lifts the protection."""
+        return unprotect(self.stack, self.resource)
+
+    def refusal(self, stack: StackRecord) -> DeletionProtected:
+        """Return the error of a deletion of a stack."""
+        kind, key = ("stack", self.stack.id) if self.resource is None else ("resource", self.resource)
+        held = Holder(kind=kind, id=key, by=self.record.by, since=to_text(self.record.at))
+        return DeletionProtected(
+            f"Stack {stack.name} is not deleted: {self.text}", holder=held, way_out=[self.way_out]
+        )
+
+    @property
     def text(self) -> str:
         """Return the text of the refusal.
 
@@ -35,7 +51,7 @@ class Protected(Struct, frozen=True):
         body = canonical({"unprotect": None if self.resource is None else {"resource": self.resource}})
         return (
             f"{what} is protected since {to_text(record.at)} by {record.by}, {reason}. To lift that:"
-            f" heatlite unprotect {' '.join(filter(None, (stack.name, self.resource)))}, or POST"
+            f" {self.way_out.command}, or POST"
             f" /v1/{stack.project}/stacks/{stack.name}/{stack.id}/actions with the body {body}."
         )
 

@@ -5,19 +5,22 @@ A stack document says what an object is. It comes from a client, so whose the ob
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from msgspec import Struct
 
+from heatlite.core.clock import to_text
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import EntityNotFound, ObjectNotReady, ObjectOwned, ResourceTypeUnavailable
 from heatlite.core.json import Json, JsonMap, as_map, as_text, dump
+from heatlite.core.wire.why import Holder, WayOut
 from heatlite.engine.types.resource_factory import ResourceFactory
+from heatlite.plugin.groups import SizedGroup
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.resource import ResourceType
 from heatlite.plugin.signing import ACCESS_KEY_TYPE
-from heatlite.store.records import HolderRecord, StackRecord
+from heatlite.store.records import HolderRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.document import Definition
 
@@ -47,9 +50,6 @@ class _Wanted(Struct, frozen=True):
         if not self.kind.shares_object:
             place = cloud if self.kind.cloud_service else None
             yield _digest(self.kind.object_kind, self.physical_id, *(() if place is None else place.account))
-
-
-GIVE_UP = "Give it up there first: heatlite detach, or for a member of a group heatlite group leave."
 
 
 def _digest(*parts: str | None) -> str:
@@ -114,7 +114,7 @@ class AdoptedObjects:
             for holder in store.resources.holders_elsewhere("", "physical_id", [*by_id]):
                 for one in by_id[str(holder.physical_id)]:
                     if self._is_same(one, cloud, holder):
-                        raise ObjectOwned(self._owned(one, holder))
+                        raise self._owned(one, holder)
             for maker, names in store.resources.in_the_making():
                 for one in wanted:
                     if self._is_same(one, cloud, maker) and own[one.name].name in {None, *names}:
@@ -127,20 +127,35 @@ class AdoptedObjects:
         text = f"resources.{one.name}: {whose} is being created, and {one.physical_id} may be its object."
         return f"{text} Try again when that has ended."
 
-    def _owned(self, one: _Wanted, holder: HolderRecord) -> str:
-        """Return the text about an object with an owner, without one of another project."""
+    def _owned(self, one: _Wanted, holder: HolderRecord) -> ObjectOwned:
+        """Return the error about an object with an owner, without one of another project."""
         text = f"resources.{one.name}: {one.physical_id} is owned"
         stack = self._resources.stack
         if holder.project != stack.project:
-            return f"{text} by a stack of another project."
+            return ObjectOwned(f"{text} by a stack of another project.")
         for row in self._store.resources.with_objects(stack.project, [one.physical_id]):
             owner = self._store.stacks.get(row.stack_id)
             if row.name == holder.name and owner is not None:
                 lineage = [owner, *self._store.stacks.ancestors(owner)]
                 names = [level.parent_resource for level in reversed(lineage) if level.parent_resource is not None]
-                path = "/".join([*names, row.name])
-                return f"{text} by {path} of stack {holder.stack_name}. {GIVE_UP}"
-        return f"{text} by stack {holder.stack_name}."
+                return self._owned_by(row, owner, names, holder.stack_name, text)
+        return ObjectOwned(f"{text} by stack {holder.stack_name}.")
+
+    def _owned_by(
+        self, row: ResourceRecord, owner: StackRecord, above: Sequence[str], root: str, text: str
+    ) -> ObjectOwned:
+        """Return the error that names the resource with an object.
+
+        `above` are the names on the way to it.
+        """
+        path, group = "/".join([*above, row.name]), "/".join(above)
+        held = Holder(kind="resource", id=row.id, since=to_text(row.created_at))
+        text = f"{text} by {path} of stack {root}."
+        parents = self._store.resources.by_name(owner.parent_id or "", [owner.parent_resource or ""])
+        if not any(issubclass(self._resources.type_named(one.mapped_type), SizedGroup) for one in parents):
+            return ObjectOwned(text, holder=held, stack_name=root, path=path)
+        leave = WayOut(text="lets it leave its group", command=f"heatlite group leave {root} {group} {row.name}")
+        return ObjectOwned(text, holder=held, way_out=[leave])
 
     def _taken(self, cloud: CloudIdentity | None, wanted: Collection[_Wanted]) -> dict[str, str]:
         """Return why objects cannot be adopted, by the resource's name."""

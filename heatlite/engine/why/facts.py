@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from heatlite.core.clock import to_text
-from heatlite.core.errors import PlanChanged, abbreviated
-from heatlite.core.json import JsonMap
+from heatlite.core.errors import PlanChanged, abbreviated, features_off
 from heatlite.core.status import NOT_ROLLED_BACK, ActionStatus, Status, Verb, state
 from heatlite.core.wire.why import Fact, WayOut
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.hooks import waits_at, waits_until
+from heatlite.engine.state.steps_out import stack_path, unprotect
 from heatlite.engine.why.tree import Told, Tree
-from heatlite.engine.why.ways import Call, Ways, resource_path, stack_path
+from heatlite.engine.why.ways import Call, Ways, resource_path
 from heatlite.store.audit import Outcome
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 
@@ -76,18 +76,18 @@ def _blocking_itself(tree: Tree, action: ActionRecord, told: list[Told]) -> list
     own = next((one for one in told if one.fact.id == action.id and one.fact.what == "action"), None)
     if own is None:
         held = _holds(tree, action, "queued", [action.id])
-        return [*told, _without_feature(tree, action, held) if action.status is ActionStatus.INIT else held]
+        return [*told, _undecided(tree, action, held) if action.status is ActionStatus.INIT else held]
     fact = replace(own.fact, blocks=[action.id, *own.fact.blocks])
     return [replace(one, fact=fact) if one is own else one for one in told]
 
 
-def _without_feature(tree: Tree, action: ActionRecord, held: Told) -> Told:
+def _undecided(tree: Tree, action: ActionRecord, held: Told) -> Told:
     """Return the fact on an action that waits for a decision of a feature that is off."""
-    feature, ways = "nodes" if action.verb is Verb.RUN else "approvals", Ways(tree)
-    ways.tell(f"the operator adds {feature} to the setting `features`")
+    ways = Ways(tree)
+    ways.tell("the operator adds the feature that decides about it to the setting `features`")
     ways.cancel(action)
     text = f"{_named(tree, action)} is {action.status} since {held.fact.since}: it waits for an approval, but the"
-    text += f" feature {feature} is off. Add it to the setting `features`, or cancel the action"
+    text += f" feature that decides about it is off. {features_off(tree.off)} Add it, or cancel the action"
     return replace(held, fact=replace(held.fact, text=text, way_out=ways.steps))
 
 
@@ -481,9 +481,7 @@ def _held_from_deletion(tree: Tree) -> Iterator[tuple[StackRecord, ResourceRecor
 
 
 def _unprotect(ways: Ways, stack: StackRecord, row: ResourceRecord | None) -> None:
-    options: JsonMap | None = None if row is None else {"resource": row.name}
-    command = f"heatlite unprotect {stack.name}" + ("" if row is None else f" {row.name}")
-    ways.act(Operation.UNPROTECT, stack, "lifts the protection", command, options)
+    ways.request(Operation.UNPROTECT, stack, unprotect(stack, None if row is None else row.name))
 
 
 def _protected(tree: Tree) -> Iterator[Told]:

@@ -23,7 +23,11 @@ RECENT = 3600.0
 class Reasons:
     """Tells why stacks and actions are as they are. Asks no cloud, and writes nothing."""
 
-    def __init__(self, store: Store, clock: Clock, features: Callable[[], Sequence[More]]) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, features: Callable[[], Sequence[More]], off: Sequence[str] = ()
+    ) -> None:
+        """`features` returns the parts of features; `off` names those that are off."""
+        self._off = off
         self._store = store
         self._clock = clock
         self._features = features
@@ -78,6 +82,7 @@ class Reasons:
             others=others,
             errors=store.actions.last_reasons(tried),
             has_engine=any(one.is_up(now) for one in store.services.list()) if actions else True,
+            off=self._off,
             owners=self._owners(root, inside, rows),
             now=now,
             caller=caller,

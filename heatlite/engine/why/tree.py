@@ -48,6 +48,8 @@ class Tree(Struct, frozen=True, dict=True):
     caller: Context
     owners: Mapping[str, str] = {}
     """Objects that errors of deletions name → the resources of other stacks that have them."""
+    off: Sequence[str] = ()
+    """Names of the features that are off."""
     last_request: AuditRecord | None = None
     """The last request on the root, if it is recent."""
 

@@ -13,17 +13,14 @@ from heatlite.core.errors import StackLocked
 from heatlite.core.json import JsonMap
 from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.core.wire.why import Fact, WayOut
+from heatlite.engine.state import steps_out
 from heatlite.engine.state.conflict_rules import UPDATES, Operation
+from heatlite.engine.state.steps_out import stack_path
 from heatlite.engine.why.tree import Tree
 from heatlite.store.records import ActionRecord, StackRecord
 
 RESUME: JsonMap = {Operation.RESUME.value: None}
 """Body of the action that resumes a stack."""
-
-
-def stack_path(stack: StackRecord, rest: str = "") -> str:
-    """Return the path of a stack in the API, or of a part of it."""
-    return f"/v1/{stack.project}/stacks/{stack.name}/{stack.id}{rest}"
 
 
 class Call(Struct, frozen=True):
@@ -85,8 +82,12 @@ class Ways:
         self, operation: Operation, stack: StackRecord, text: str, command: str, options: JsonMap | None = None
     ) -> None:
         """Add an operation that is an action on a stack: its key is the operation's name."""
-        call = Call("POST", stack_path(stack, "/actions"), {operation.value: options})
-        self.operation(operation, stack, text, command, call)
+        self.request(operation, stack, steps_out.on_stack(stack, operation.value, text, command, options))
+
+    def request(self, operation: Operation, stack: StackRecord, step: WayOut) -> None:
+        """Add the request of an operation, after the steps that it needs."""
+        call = None if step.method is None or step.path is None else Call(step.method, step.path, step.body)
+        self.operation(operation, stack, step.text, step.command or "", call)
 
     def unlock(self, stack: StackRecord) -> None:
         """Add the step that lifts the lock of a stack."""
@@ -94,23 +95,19 @@ class Ways:
         if lock is not None and lock.by_admin and not self._tree.caller.is_admin:
             self.tell(f"An administrator has locked {stack.name}: ask one to lift the lock.")
         else:
-            self.act(Operation.UNLOCK, stack, f"lifts the lock of {stack.name}", f"heatlite unlock {stack.name}")
+            self.request(Operation.UNLOCK, stack, steps_out.unlock(stack))
 
     def cancel(self, action: ActionRecord) -> None:
         """Add the step that cancels an action."""
-        self._signal(action, "CANCEL", "cancels it")
+        self._add(steps_out.cancel(action))
 
     def wait(self, action: ActionRecord) -> int:
         """Add the step of waiting for the end of an action. Returns its place."""
-        return self.tell(f"wait for the end of {action.word}", f"heatlite action wait {action.id}")
+        return self._add(steps_out.wait(action))
 
     def resume(self, action: ActionRecord) -> int:
         """Add the step that continues a suspended action. Returns its place."""
-        return self._signal(action, "RESUME", f"continues {action.word}")
-
-    def _signal(self, action: ActionRecord, signal: str, text: str) -> int:
-        call = Call("POST", f"/v1/{action.project}/actions/{action.id}", {"signal": signal})
-        return self.send(text, f"heatlite action signal {action.id} {signal}", call)
+        return self._add(steps_out.resume(action))
 
     def _ended(self, action: ActionRecord) -> int:
         """Add the step that leads to the end of an action. Returns its place."""

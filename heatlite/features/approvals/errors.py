@@ -3,6 +3,7 @@
 from heatlite.core.clock import to_text
 from heatlite.core.errors import Conflict, PlanChanged
 from heatlite.core.json import JsonMap
+from heatlite.core.wire.why import Holder, WayOut
 from heatlite.features.approvals.store.records import ApprovalRecord, ApprovalState
 
 HEADER = "X-Heatlite-Approval"
@@ -17,9 +18,10 @@ class ApprovalRequired(Conflict):
         super().__init__(
             f"Stack {record.stack_name} is left as it is: its {record.subject} needs an approval"
             f" ({', '.join(record.because)}). Approval {record.id} waits for a decision: heatlite approval approve"
-            f" {record.id}. Once it is approved, send the same request again."
+            f" {record.id}. Once it is approved, send the same request again.",
+            holder=holder(record),
+            way_out=decisions(record),
         )
-        self.facts = facts(record)
         self.headers = {HEADER: record.id}
 
 
@@ -28,6 +30,7 @@ class ScalingNeedsApproval(Conflict):
 
     ignored_as = "approval"
     text = "The scaling needs an approval ({because}), and the change policy lets signals that need one have no effect."
+    ways = (WayOut(text="scale the group by a request of your own: that can wait for an approval"),)
 
 
 class ApprovalChanged(Conflict):
@@ -36,8 +39,8 @@ class ApprovalChanged(Conflict):
     text = "Approval {id} has the digest {digest}, not {given}. Nothing was decided. Read it again."
 
     def __init__(self, record: ApprovalRecord, given: str) -> None:
-        super().__init__(id=record.id, digest=record.digest, given=given)
-        self.facts = facts(record)
+        fields = {"id": record.id, "digest": record.digest, "given": given}
+        super().__init__(holder=holder(record), way_out=decisions(record), **fields)
 
 
 class InvalidApprovalState(Conflict):
@@ -46,8 +49,8 @@ class InvalidApprovalState(Conflict):
     text = "Approval {id} is {state}: only one that is PENDING can be {what}."
 
     def __init__(self, record: ApprovalRecord, state: ApprovalState, what: str) -> None:
-        super().__init__(id=record.id, state=state, what=what)
-        self.facts = {"holder": _holder(record), "way_out": [_step("read it", "show", record)]}
+        steps = [_step("reads it", "show", record)]
+        super().__init__(id=record.id, state=state, what=what, holder=holder(record), way_out=steps)
 
 
 class TooManyApprovals(Conflict):
@@ -59,8 +62,8 @@ class TooManyApprovals(Conflict):
     )
 
     def __init__(self, oldest: ApprovalRecord, most: int) -> None:
-        super().__init__(most=most, stack_name=oldest.stack_name)
-        self.facts = facts(oldest)
+        name, steps = oldest.stack_name, decisions(oldest)
+        super().__init__(most=most, stack_name=name, holder=holder(oldest), way_out=steps)
 
 
 def plan_changed(record: ApprovalRecord) -> PlanChanged:
@@ -69,27 +72,27 @@ def plan_changed(record: ApprovalRecord) -> PlanChanged:
     `record` is the approval of the new plan.
     """
     error = PlanChanged(
-        f"Nothing was begun: the plan has changed since it was requested. Approval {record.id} has it as it is now."
+        f"Nothing was begun: the plan has changed since it was requested. Approval {record.id} has it as it is now.",
+        holder=holder(record),
+        way_out=decisions(record),
     )
-    error.facts = facts(record)
     error.headers = {HEADER: record.id}
     return error
 
 
-def facts(record: ApprovalRecord) -> JsonMap:
-    """Return the keys of an error that an approval explains."""
-    ways = [_step("approve it", "approve", record, {"digest": record.digest}), _step("reject it", "reject", record, {})]
-    return {"holder": _holder(record), "way_out": ways}
+def decisions(record: ApprovalRecord) -> list[WayOut]:
+    """Return the steps that decide about an approval."""
+    approve = _step("approves it", "approve", record, {"digest": record.digest})
+    return [approve, _step("rejects it", "reject", record, {})]
 
 
-def _holder(record: ApprovalRecord) -> JsonMap:
-    since = to_text(record.requested_at)
-    return {"kind": "approval", "id": record.id, "by": record.requested_by, "since": since}
+def holder(record: ApprovalRecord) -> Holder:
+    """Return the holder that is an approval."""
+    return Holder(kind="approval", id=record.id, by=record.requested_by, since=to_text(record.requested_at))
 
 
-def _step(text: str, word: str, record: ApprovalRecord, body: JsonMap | None = None) -> JsonMap:
+def _step(text: str, word: str, record: ApprovalRecord, body: JsonMap | None = None) -> WayOut:
     """Return a step with an approval. Without a body it reads it."""
     path = f"/v1/{record.project}/approvals/{record.id}"
     method, path = ("GET", path) if body is None else ("POST", f"{path}/{word}")
-    command = f"heatlite approval {word} {record.id}"
-    return {"text": text, "command": command, "method": method, "path": path, "body": body, "after": None}
+    return WayOut(text=text, command=f"heatlite approval {word} {record.id}", method=method, path=path, body=body)

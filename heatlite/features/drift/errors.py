@@ -1,6 +1,7 @@
 """Refusals of operations on drift."""
 
 from heatlite.core.errors import Conflict
+from heatlite.core.wire.why import WayOut
 
 
 class DriftNotAcceptable(Conflict):
@@ -10,3 +11,4 @@ class DriftNotAcceptable(Conflict):
         "Stack {stack_name} cannot accept: {places}. Nothing was done. Change the template, ignore the differences"
         " (ignore_drift), or put them back: heatlite drift revert {stack_name}."
     )
+    ways = (WayOut(text="puts the differences back", command="heatlite drift revert {stack_name}"),)

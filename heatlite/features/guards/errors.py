@@ -4,7 +4,7 @@ from shlex import quote as shell_quoted
 from urllib.parse import quote
 
 from heatlite.core.errors import Conflict
-from heatlite.core.json import JsonMap
+from heatlite.core.wire.why import Holder, WayOut
 from heatlite.features.guards.store.records import StandingAlert
 
 
@@ -17,14 +17,12 @@ class GuardFiring(Conflict):
     )
 
     def __init__(self, alert: StandingAlert, stack_name: str) -> None:
-        super().__init__(source=alert.source, summary=alert.summary, stack_name=stack_name)
-        look: JsonMap = {
-            "text": "look whether it is over",
-            "command": f"heatlite health source show {shell_quoted(alert.source)}",
-            "method": "GET",
-            "path": f"/v1/{alert.project}/health/{quote(alert.source, safe='')}",
-            "body": None,
-            "after": None,
-        }
-        holder: JsonMap = {"kind": "alert", "id": alert.key, "by": alert.source, "since": None}
-        self.facts = {"holder": holder, "way_out": [look]}
+        look = WayOut(
+            text="looks whether it is over",
+            command=f"heatlite health source show {shell_quoted(alert.source)}",
+            method="GET",
+            path=f"/v1/{alert.project}/health/{quote(alert.source, safe='')}",
+        )
+        held = Holder(kind="alert", id=alert.key, by=alert.source)
+        fields = {"source": alert.source, "summary": alert.summary, "stack_name": stack_name}
+        super().__init__(holder=held, way_out=[look], **fields)

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from heatlite.engine.state.steps_out import stack_path
 from heatlite.engine.why.tree import Told, Tree
-from heatlite.engine.why.ways import Call, Ways, stack_path, with_first
+from heatlite.engine.why.ways import Call, Ways, with_first
 
 
 def with_end(tree: Tree, told: Sequence[Told]) -> list[Told]:

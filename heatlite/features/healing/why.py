@@ -8,8 +8,9 @@ from heatlite.core.clock import to_text
 from heatlite.core.status import Verb
 from heatlite.core.wire.why import Fact
 from heatlite.engine.state.conflict_rules import Operation
+from heatlite.engine.state.steps_out import stack_path
 from heatlite.engine.why.tree import Told, Tree
-from heatlite.engine.why.ways import Call, Ways, stack_path, with_first
+from heatlite.engine.why.ways import Call, Ways, with_first
 from heatlite.features.healing.reports import DRIFT
 from heatlite.features.healing.store.records import HealingScopeRecord, HealthSourceRecord, IncidentRecord
 from heatlite.features.healing.store.store import HealingStore

@@ -19,7 +19,7 @@ from heatlite.features.migrate.source import stack_names
 migrate = CommandGroup("migrate", "take stacks over from a Heat, without touching their objects")
 commands = CommandGroup(subgroups=(migrate,))
 
-STACKS = argument("stacks", nargs="*", metavar="STACK", help="stacks of the Heat (default: see --all)")
+STACKS = argument("stacks", nargs="*", metavar="HEAT_STACK", help="stacks of the Heat (default: see --all)")
 COMMON = (
     argument("--all", action="store_true", help="all stacks of the Heat's project"),
     argument("--from", dest="source", required=True, metavar="CLOUD", help="cloud with the Heat: see --cloud"),

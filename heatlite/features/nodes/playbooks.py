@@ -32,6 +32,7 @@ from heatlite.engine.execution.termination import outputs
 from heatlite.engine.operations.scheduled_actions import MAX_SCHEDULED
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.requests import Span
+from heatlite.engine.state.steps_out import acting
 from heatlite.engine.types.outputs import StackReader
 from heatlite.features.nodes.feature import NodeSettings
 from heatlite.features.nodes.playbook_text import Attribute, Playbook, Stage, read_playbook
@@ -224,7 +225,7 @@ class Playbooks:
                     "You have requested the run yourself: another user must approve it (node_approval_by_another)."
                 )
             if digest is not None and digest != run.inputs.digest:
-                raise PlaybookChanged(action_id=run.id, digest=run.inputs.digest)
+                raise PlaybookChanged(action_id=run.id, digest=run.inputs.digest, holder=acting(run))
             self._decide(DecisionStep.APPROVED, run, context)
             now = self._clock.now()
             deadline = now + self._settings.time_limit(run.timeout)
@@ -280,7 +281,10 @@ class Playbooks:
             raise EntityNotFound(f"The Run of a playbook ({run.id}) could not be found.")
         if taken.status is not ActionStatus.INIT:
             hint = "only what waits for approval can be approved or rejected."
-            raise InvalidActionState(action_id=taken.id, action=taken.verb, status=taken.status, control="", hint=hint)
+            raise InvalidActionState(
+                action_id=taken.id, action=taken.verb, status=taken.status, control="", hint=hint,
+                holder=acting(taken),
+            )  # fmt: skip
         return taken
 
     def _node_action(self, run: ActionRecord, number: int, stage: Stage, node: NodeRecord) -> NodeActionRecord:

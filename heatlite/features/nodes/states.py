@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from heatlite.core.errors import Conflict, Invalid
+from heatlite.core.wire.why import WayOut
 
 NAME: Final = "nodes"
 """Name of the feature."""
@@ -86,15 +87,18 @@ class NodeActionExists(Conflict):
     """The id chosen by the caller is in use."""
 
     text = "The id {id} is in use. Choose another id, or none."
+    ways = (WayOut(text="choose another id, or none"),)
 
 
 class NodeActionChanged(Conflict):
     """The node action changed between reading and approval."""
 
     text = "Node action {id} has changed since it was read: its digest is now {digest}. Read it again."
+    ways = (WayOut(text="shows it as it now is", command="heatlite node show {id}"),)
 
 
 class PlaybookChanged(Conflict):
     """The playbook changed between reading and approval."""
 
     text = "Action {action_id} is not the run that was read: its digest is {digest}. Look at it again."
+    ways = (WayOut(text="shows it as it now is", command="heatlite action show {action_id}"),)

@@ -7,8 +7,9 @@ from heatlite.core.json import Json
 from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.core.wire.why import Fact
 from heatlite.engine.state.conflict_rules import Operation
+from heatlite.engine.state.steps_out import stack_path
 from heatlite.engine.why.tree import Told, Tree
-from heatlite.engine.why.ways import Call, Ways, resource_path, stack_path
+from heatlite.engine.why.ways import Call, Ways, resource_path
 from heatlite.features.nodes.agents.push import UNHEALTHY
 from heatlite.features.nodes.agents.registration import RefusedAgent
 from heatlite.features.nodes.runs import title

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from heatlite.api.components import Components
 from heatlite.core.actions.payloads import ActionOutputs, ObjectOutput
+from heatlite.core.clock import to_text
 from heatlite.core.context import Context
 from heatlite.core.errors import (
     ActionConflict,
@@ -18,12 +19,14 @@ from heatlite.core.errors import (
 )
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
+from heatlite.core.wire.why import Holder
 from heatlite.engine.operations.redefining.changes import Redefinition, require_given
 from heatlite.engine.operations.redefining.planning import waiting
 from heatlite.engine.operations.redefining.tree import Level, Rows
 from heatlite.engine.preview.preview_views import detailed_plan, plan_entry
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.requests import ShownPlan
+from heatlite.engine.state.steps_out import unprotect
 from heatlite.engine.state.unit_of_work import operation_event
 from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.features.ownership.bodies import DetachRequest
@@ -100,7 +103,9 @@ class Detachments:
                 raise ActionConflict(f"Resource {path} of stack {stack.name} cannot leave now: {held[row.id]}")
         places = [] if asked.as_external else [place for one in leaving for place in _readers(one)]
         if places:
-            raise StillReferenced(stack_name=stack.name, places=abbreviated(places))
+            raise StillReferenced(
+                stack_name=stack.name, places=abbreviated(places), detached=" ".join(asked.resources)
+            )
         wholes = {row.id: self._whole(one.level.stack, row) for one in leaving for row in one.rows.values()}
         edits = {one.level.path: _edits(one, wholes if asked.as_external else None) for one in leaving}
         request = tree.edited(edits)
@@ -166,8 +171,11 @@ class Detachments:
             text = f"Resource {name} of stack {stack.name} is a nested stack. Abandon that: DELETE …/{called}/abandon."
             raise InvalidStackState(text)
         if row.protection is not None:
-            way_on = f"heatlite unprotect {stack.name} {name}"
-            raise DeletionProtected(f"Resource {name} of stack {stack.name} is protected. Nothing was done. {way_on}.")
+            by, since = row.protection.by, to_text(row.protection.at)
+            held = Holder(kind="resource", id=row.id, by=by, since=since)
+            step = unprotect(stack, name)
+            text = f"Resource {name} of stack {stack.name} is protected. Nothing was done. {step.command}."
+            raise DeletionProtected(text, holder=held, way_out=[step])
         return row
 
 

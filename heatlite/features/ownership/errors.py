@@ -2,7 +2,19 @@
 
 from collections.abc import Sequence
 
-from heatlite.core.errors import Conflict, Invalid
+from heatlite.core.errors import Conflict, Invalid, ObjectOwned, abbreviated
+from heatlite.core.wire.why import WayOut
+
+MOST_NAMES = 20
+"""Maximum number of resources that a text names."""
+
+
+def given_up(error: Conflict) -> list[WayOut]:
+    """Return the step that gives up an object where it is owned."""
+    if not isinstance(error, ObjectOwned) or "path" not in error.fields:
+        return []
+    command = f"heatlite detach {error.fields['stack_name']} {error.fields['path']}"
+    return [WayOut(text="gives it up alive there", command=command)]
 
 
 class NotOnlyImport(Invalid):
@@ -24,6 +36,7 @@ class StillReferenced(Conflict):
         "Stack {stack_name} still reads what is to be detached: {places}. Nothing was done. Detach those, too, keep the"
         " reference (--as-external, as_external: true in the body), or change the template first."
     )
+    ways = (WayOut(text="keeps the references", command="heatlite detach --as-external {stack_name} {detached}"),)
 
 
 class DefinitionOutdated(Conflict):
@@ -34,11 +47,17 @@ class DefinitionOutdated(Conflict):
         " {instead}, or give up alive what it lacks (heatlite detach)."
     )
 
-    def __init__(self, names: Sequence[str], goes_back: bool) -> None:
+    ways = (
+        WayOut(text="gives up alive what it lacks", command="heatlite detach {stack_name} {paths}"),
+        WayOut(text="shows the earlier definitions", command="heatlite history {stack_name}"),
+    )
+
+    def __init__(self, paths: Sequence[str], goes_back: bool) -> None:
         """`goes_back`: the definition is that of an undo or a restore."""
         super().__init__(
             given="earlier definition" if goes_back else "template",
-            names=" ".join(names),
+            names=abbreviated(paths, MOST_NAMES, " "),
+            paths=" ".join(paths),
             instead="Go back to a later one that has that (heatlite history shows the revisions)"
             if goes_back
             else "Add that to the template (--write does; GET …/template has it)",
@@ -52,6 +71,7 @@ class MoveReplaces(Conflict):
         "After this move an update would replace, make or delete {places}: properties have the old name. Nothing was"
         " done. Change those properties first."
     )
+    ways = (WayOut(text="changes those properties first", command="heatlite up FILE -n {stack_name}"),)
 
 
 class SnapshotNames(Conflict):
@@ -59,7 +79,10 @@ class SnapshotNames(Conflict):
 
     text = (
         "Snapshot {snapshot} of stack {stack_name} has {names}: a restore would delete what has moved. Nothing was"
-        " done. Delete the snapshot first (heatlite snapshot delete {stack_name} {snapshot})."
+        " done. Delete the snapshot first (openstack stack snapshot delete {stack_name} {snapshot})."
+    )
+    ways = (
+        WayOut(text="deletes the snapshot", command="openstack stack snapshot delete {stack_name} {snapshot}"),
     )
 
 
@@ -70,3 +93,4 @@ class ReferencesCross(Conflict):
         "After this move, definitions would read what another template has: {places}. Nothing was done. Change the"
         " templates first, so that they do without: with a parameter, an output or external_id."
     )
+    ways = (WayOut(text="changes the templates first", command="heatlite up FILE -n {stack_name}"),)

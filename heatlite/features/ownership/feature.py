@@ -7,6 +7,8 @@ from heatlite.feature import Feature
 
 if TYPE_CHECKING:
     from heatlite.api.components import Components
+    from heatlite.core.errors import Conflict
+    from heatlite.core.wire.why import WayOut
     from heatlite.engine.state.requests import StackAction
     from heatlite.store.feature_store import FeatureStore
 
@@ -33,6 +35,11 @@ class OwnershipFeature(Feature):
         from heatlite.features.ownership.store.store import OwnershipStore
 
         return (OwnershipStore,)
+
+    def ways_out(self, error: "Conflict") -> "Sequence[WayOut]":
+        from heatlite.features.ownership.errors import given_up
+
+        return given_up(error)
 
     def stack_actions(self, components: "Components") -> "Mapping[str, StackAction]":
         from heatlite.features.ownership.api.actions import actions

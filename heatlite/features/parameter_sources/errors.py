@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from heatlite.core.clock import to_text
 from heatlite.core.errors import Conflict
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import JsonMap, as_text
+from heatlite.core.wire.why import Holder, WayOut
 from heatlite.store.records import StackRecord
 
 
@@ -15,16 +16,13 @@ class SourceChanged(Conflict):
 
     def __init__(self, owner: StackRecord, output: str, parameter: str) -> None:
         """`owner` is the stack as it was."""
+        since = to_text(owner.updated_at or owner.created_at)
         super().__init__(
             f"Stack {owner.name} was changed while its output {output} was read for parameter {parameter}. Nothing was"
-            " done. Send the request again."
+            " done. Send the request again.",
+            holder=Holder(kind="stack", id=owner.id, since=since),
+            way_out=[WayOut(text="send the request again")],
         )
-        way: Json = {
-            "text": "send the request again", "command": None, "method": None, "path": None, "body": None,
-            "after": None,
-        }  # fmt: skip
-        since = to_text(owner.updated_at or owner.created_at)
-        self.facts = {"holder": {"kind": "stack", "id": owner.id, "by": None, "since": since}, "way_out": [way]}
 
 
 class OutputInUse(Conflict):
@@ -39,22 +37,18 @@ class OutputInUse(Conflict):
         others = len(readers) - len(own)
         names = sorted({f"{one['stack_name']} ({one['parameter']} = {one['output']})" for one, _ in own})
         told = ", ".join([*names, *([f"{others} of other projects"] if others else [])])
-        super().__init__(
-            f"Stack {owner.name} is left as it is, since other stacks read what would be removed: {told}. Give them"
-            " other values first, or insist with force=true. (reads in the change policy.)"
-        )
         first, read_at = own[0] if own else readers[0]
         name, parameter = first["stack_name"], first["parameter"]
-        way: Json = {
-            "text": f"gives {parameter} of {name} a value of its own", "method": None, "path": None, "body": None,
-            "command": f"heatlite up FILE -n {name} -P {parameter}=…", "after": None,
-        }  # fmt: skip
-        holder: Json = {
-            "kind": "stack", "id": first["stack_id"] if own else None, "by": None, "since": to_text(read_at),
-        }  # fmt: skip
-        insisting: Json = {
-            "text": "removes it nevertheless: the same request with force=true", "method": None, "path": None,
-            "body": None, "command": None, "after": None,
-        }  # fmt: skip
-        ways: list[Json] = [*([way] if own else []), insisting]
-        self.facts = {"readers": [one for one, _ in own], "others": others, "holder": holder, "way_out": ways}
+        insisting = WayOut(text="removes it nevertheless: the same request with force=true")
+        way = WayOut(
+            text=f"gives {parameter} of {name} a value of its own",
+            command=f"heatlite up FILE -n {name} -P {parameter}=VALUE",
+        )
+        held = as_text(first["stack_id"]) if own else None
+        super().__init__(
+            f"Stack {owner.name} is left as it is, since other stacks read what would be removed: {told}. Give them"
+            " other values first, or insist with force=true. (reads in the change policy.)",
+            holder=Holder(kind="stack", id=held, since=to_text(read_at)),
+            way_out=[way, insisting] if own else [insisting],
+        )
+        self.facts = {"readers": [one for one, _ in own], "others": others}

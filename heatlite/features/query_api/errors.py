@@ -116,7 +116,7 @@ def refuse(req: Request, resp: Response, error: HeatliteError, as_json: bool) ->
     answers.write(resp, body, as_json, shown.status)
 
 
-def install(app: App[Request, Response], path: str) -> None:
+def install(app: App[Request, Response], path: str, ways_out: faults.WaysOut) -> None:
     """Answer errors before the handler of the query API in its form, too.
 
     `path` is that of the query API.
@@ -126,7 +126,7 @@ def install(app: App[Request, Response], path: str) -> None:
         if req.path == path and (req.method == "POST" or req.query_string):
             refuse(req, resp, error, req.get_param("ContentType") == "JSON")
         else:
-            faults.on_error(req, resp, error, params)
+            faults.on_error(ways_out, req, resp, error, params)
 
     def on_unexpected(req: Request, resp: Response, error: Exception, params: dict[str, object]) -> None:
         faults.on_unexpected(req, resp, error, params)

@@ -27,7 +27,7 @@ def add(routes: Routes, components: Components, access: AccessControl, trail: Au
     )
     machines = MachineKeys(store, settings, reader)
     callers = Callers(access, store, components.clock, machines, proxies(settings.trusted_proxies))
-    errors.install(routes.app, VERSION)
+    errors.install(routes.app, VERSION, components.ways_out)
     api = QueryApi(callers, actions, Versions(), trail)
     routes.add(VERSION, api, query={"GET": None, "POST": None}, GET=OPEN, POST=OPEN)
 

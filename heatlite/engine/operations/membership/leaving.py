@@ -7,6 +7,7 @@ from random import Random
 from msgspec import convert
 from msgspec.structs import replace
 
+from heatlite.core.clock import to_text
 from heatlite.core.context import Context
 from heatlite.core.errors import (
     ActionConflict,
@@ -17,6 +18,7 @@ from heatlite.core.errors import (
     PlanChanged,
 )
 from heatlite.core.status import Status, Verb
+from heatlite.core.wire.why import Holder
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.admission.caller_context import restore_context
 from heatlite.engine.admission.claims import Asked, Change, tries_again
@@ -28,6 +30,7 @@ from heatlite.engine.preview.preview_views import detailed_plan, plan_entry
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.group_requests import Leave, body_of
 from heatlite.engine.state.requests import PlannedResource, ShownPlan
+from heatlite.engine.state.steps_out import unprotect
 from heatlite.engine.types.type_calls import type_code
 from heatlite.plugin.nested import StackResource
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
@@ -136,7 +139,12 @@ class Leaving:
         for row in found:
             text = f"Member {row.name} of group {place.group.name}"
             if row.protection is not None:
-                raise DeletionProtected(f"{text} is protected by {row.protection.by}. Unprotect it first.")
+                by, since, owner = row.protection.by, to_text(row.protection.at), place.owner
+                raise DeletionProtected(
+                    f"{text} is protected by {by}. Unprotect it first.",
+                    holder=Holder(kind="resource", id=row.id, by=by, since=since),
+                    way_out=[unprotect(owner, row.name)],
+                )
             if row.id in held:
                 raise ActionConflict(f"{text} cannot leave now: {held[row.id]}")
         return found

@@ -12,9 +12,6 @@ from heatlite.store.feature_store import FeatureStore, Moved, ObjectNews, OldRow
 from heatlite.store.records import EventRecord
 from heatlite.store.stacks.adoptions import ROWS
 
-MOST_NAMES = 20
-
-
 _WITHOUT_OBJECT = ("Quota", "Assignment", "Association", "Attachment", "::ExtraRouteSet")
 """Parts of the names of types whose physical ids are those of other objects.
 
@@ -58,9 +55,7 @@ class OwnershipStore(FeatureStore):
         """Raise DefinitionOutdated if a definition lacks such resources."""
         missing = ["/".join(path) for path in self._paths(stack_id) if not defines(path)]
         if missing:
-            raise DefinitionOutdated(
-                [*missing[:MOST_NAMES], *(["…"] if missing[MOST_NAMES:] else [])], goes_back=goes_back
-            )
+            raise DefinitionOutdated(missing, goes_back)
 
     def _paths(self, root_id: str) -> list[tuple[str, ...]]:
         """Return the paths of such resources in a tree, sorted."""

@@ -15,7 +15,6 @@ from heatlite.core.context import Context
 from heatlite.core.errors import (
     ActionConflict,
     DatabaseUnavailable,
-    DeletionProtected,
     HeatliteError,
     InvalidStackState,
     ResourceIsLocked,
@@ -146,7 +145,7 @@ class ExpirySweep:
             return InvalidStackState(f"Stack {stack.name} is suspended already.")
         protected = against_deletion(self._store, stack) if record.task is Then.DELETE else None
         if protected is not None:
-            return DeletionProtected(f"Stack {stack.name} is not deleted: {protected.text}")
+            return protected.refusal(stack)
         try:
             check_rights(self._author_of(record, stack), record.task)
             self._clouds.admitted(stack)

@@ -160,11 +160,11 @@ def test_its_reason_while_the_feature_is_off(tmp_path: Path) -> None:
     try:
         heat = Heat(server.app)
         (fact,) = heat.get(f"{path}/why")["facts"]
-        assert "feature approvals is off. Add it to the setting `features`, or cancel" in fact["text"]
+        assert "the feature that decides about it is off. Features that are off here: approvals, " in fact["text"]
         assert "heatlite approval" not in str(fact)
         assert heat.get(f"/actions/{action['id']}")["action"]["status_reason"] == fact["text"]
         operator, cancel = fact["way_out"]
-        assert operator["path"] is None and "approvals" in operator["text"]
+        assert operator["path"] is None and "`features`" in operator["text"]
         heat.call(cancel["method"], cancel["path"], cancel["body"], code=202)
         eventually(
             lambda: heat.get(f"/actions/{action['id']}")["action"]["status"] == "CANCELLED", "it is cancelled"

@@ -131,7 +131,7 @@ def test_what_cannot_move(imported: Imported) -> None:
         imported.moves.start(cloudy.who, stack, convert({**body, "plan_digest": "x"}, MoveRequest), {})
     snapshot = cloudy.components.snapshots.take(cloudy.who, stack, None)
     stack = cloudy.settle(stack)
-    with pytest.raises(errors.SnapshotNames, match=f"heatlite snapshot delete a {snapshot.id}"):
+    with pytest.raises(errors.SnapshotNames, match=f"openstack stack snapshot delete a {snapshot.id}"):
         imported.move_plan(stack, {"net": "lan"})
     cloudy.put_row(stack, "vol", Verb.UPDATE, Status.IN_PROGRESS)
     with pytest.raises(InvalidStackState, match="heatlite up"):

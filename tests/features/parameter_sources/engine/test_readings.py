@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from heatlite.core.errors import CircularDependencyException, StackNotFound
-from heatlite.core.json import JsonMap, as_map
+from heatlite.core.json import JsonMap
 from heatlite.core.status import Verb
 from heatlite.engine.admission.claims import Change
 from heatlite.engine.admission.preparation import Prepared
@@ -67,7 +67,7 @@ def test_owner_changed_before_the_transaction(engine: Engine) -> None:
     engine.patch(base, parameters={"v": "b"})
     with pytest.raises(SourceChanged, match="output v was read for parameter v") as refused:
         take(engine, reader, prepared)
-    assert as_map(refused.value.facts["holder"])["id"] == base.id
+    assert refused.value.holder.id == base.id
     prepared = supplied(engine, reader, of("base"))
     engine.delete(base)
     with pytest.raises(SourceChanged):
