@@ -10,6 +10,7 @@ from heatlite.api.handlers.actions import Actions
 from heatlite.api.handlers.common import StackFinder
 from heatlite.api.handlers.reasons import Reasons
 from heatlite.api.handlers.resources.member_actions import MemberActions
+from heatlite.api.handlers.resources.member_moves import MemberMoves
 from heatlite.api.handlers.resources.signals import SIGNED, ResourceSignal, SignedSignals
 from heatlite.api.handlers.server import Versions
 from heatlite.api.handlers.snapshots import Snapshots
@@ -44,7 +45,8 @@ def _add_stack_parts(routes: Routes, components: Components) -> None:
     routes.add(S + "/actions", stack_actions, POST="actions:action")
 
     groups, joins, leaving = components.groups, components.joins, components.leaving
-    members = MemberActions(finder, reading, groups, joins, leaving, scheduled, components.group_policies)
+    moves = MemberMoves(store, reading, groups, others)
+    members = MemberActions(finder, reading, groups, joins, leaving, scheduled, components.group_policies, moves)
     routes.add_below("/actions", members, POST="actions:action")
     preview = StackPreview(finder, components.stacks, members, others, off, components.further)
     keys = dict.fromkeys(("PUT", "PATCH"), ("show_nested", "plan"))

@@ -184,13 +184,16 @@ def delete(arguments: argparse.Namespace, host: Host) -> int:
     GROUP,
     MEMBERS,
     argument("--refill", action="store_true", help="have new members, with new names, in their places"),
+    argument("--into", metavar="STACK", help="move them to a stack; needed for members that are nested stacks"),
     YES,
     NO_WAIT,
-    examples=("group leave web members 2", "group leave web members 2 --refill"),
+    examples=("group leave web members 2", "group leave web members 2 --refill", "group leave web members 2 --into db"),
 )
 def leave(arguments: argparse.Namespace, host: Host) -> int:
     """Show what leaves a group, ask, and let it leave."""
-    return _as_planned(arguments, host, "leave", {"members": arguments.members, "reduce": not arguments.refill})
+    into: JsonMap = {} if arguments.into is None else {"into": arguments.into}
+    options: JsonMap = {"members": arguments.members, "reduce": not arguments.refill, **into}
+    return _as_planned(arguments, host, "leave", options)
 
 
 @commands.command(
@@ -200,6 +203,7 @@ def leave(arguments: argparse.Namespace, host: Host) -> int:
     GROUP,
     argument("objects", metavar="ID", nargs="+", help="id of an object, or NAME=ID with a name for the member"),
     argument("--by-name", action="store_true", help="find the objects by their exact names instead of ids"),
+    argument("--resource", action="store_true", help="ID is a resource of the stack that has the group; it moves"),
     argument("--ids", action="store_true", help="NAME=ID are the objects of one member, a template that names them"),
     argument("--changes", choices=("refuse", "list"), default="refuse", help="objects that differ (default: refuse)"),
     YES,
@@ -207,13 +211,17 @@ def leave(arguments: argparse.Namespace, host: Host) -> int:
     examples=(
         "group join web members 6b23c1",
         "group join web members 2=6b23c1 --changes list",
+        "group join web members --resource lone",
         "group join web members --ids server=6b23c1 port=5c0fd1",
     ),
 )
 def join(arguments: argparse.Namespace, host: Host) -> int:
     """Show what joins a group and what the next update changes, ask, and let it join."""
-    key, pairs = "name" if arguments.by_name else "id", [one.rpartition("=") for one in arguments.objects]
-    if arguments.ids and (arguments.by_name or not all(name for name, _, _ in pairs)):
+    if arguments.by_name + arguments.resource + arguments.ids > 1:
+        raise Misuse("Give one of --by-name, --resource and --ids.")
+    key = "name" if arguments.by_name else "resource" if arguments.resource else "id"
+    pairs = [one.rpartition("=") for one in arguments.objects]
+    if arguments.ids and not all(name for name, _, _ in pairs):
         raise Misuse("--ids needs NAME=ID for each object.")
     members: list[Json] = [{key: found, "as": name} if name else {key: found} for name, _, found in pairs]
     if arguments.ids:

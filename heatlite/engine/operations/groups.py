@@ -28,6 +28,7 @@ from heatlite.engine.state.group_requests import (
     DeleteMembers,
     FollowTemplate,
     Join,
+    Joining,
     Leave,
     NewLimits,
     Resize,
@@ -157,6 +158,15 @@ class Groups:
         above = [one.parent_resource for one in reversed(lineage) if one.parent_resource is not None]
         return (*above, self._reader.resource(stack, name).name)
 
+    def names_of(self, resource: SizedGroup[Schema], members: Sequence[Joining]) -> list[str]:
+        """Return the names of new members.
+
+        Those without a name in the request get one of the group.
+        """
+        given = [one.member for one in members if one.member is not None]
+        free = iter(resource.new_names(len(members) - len(given), given))
+        return [one.member or next(free) for one in members]
+
     def members_of(self, group: ResourceRecord) -> StackRecord:
         """Return the nested stack of a group. Raises HTTPBadRequest while there is none."""
         nested = None if group.physical_id is None else self._store.stacks.get(group.physical_id)
@@ -227,7 +237,7 @@ class Groups:
 
         Raises InvalidValue for members that are not there or are named twice, and as `Repairs.request`.
         """
-        nested, names = self._named_members(stack, name, members)
+        nested, names = self.named_members(stack, name, members)
         body: JsonMap = {"replace_members": {"members": [*members]}}
         if {*names} <= {*self._marked(nested)}:
             return self._repair(context, nested, names, RepairStep.REPLACE, body, of_group=True)
@@ -249,10 +259,10 @@ class Groups:
 
         Raises InvalidValue, ResourceNotFound, HTTPBadRequest.
         """
-        nested, names = self._named_members(stack, name, members)
+        nested, names = self.named_members(stack, name, members)
         return self._selection(nested, names, RepairStep.REPLACE)[1]
 
-    def _named_members(
+    def named_members(
         self, stack: StackRecord, name: str, members: Sequence[str]
     ) -> tuple[StackRecord, tuple[str, ...]]:
         """Return the nested stack of a group, and the names of members.

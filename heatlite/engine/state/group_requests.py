@@ -40,6 +40,7 @@ Members: TypeAlias = Annotated[
 ]
 
 
+Text: TypeAlias = Annotated[str, Meta(min_length=1)]
 Size: TypeAlias = Annotated[int, Meta(ge=0, le=MOST_MEMBERS)]
 
 
@@ -146,6 +147,9 @@ class Leave(Struct, frozen=True, forbid_unknown_fields=True):
     """``false``: new members, with new names, take their places."""
     plan_digest: str | None = None
     """Digest of an approved plan. If the plan is another one now, the answer is 409 ``PlanChanged``."""
+    into: Text | None = None
+    """Name or id of a root stack of the project that takes the members, as by ``move``. Needed for those that are
+    nested stacks. Each is called after the group and the member there, such as ``web_0``."""
 
 
 class Changes(StrEnum):
@@ -153,9 +157,6 @@ class Changes(StrEnum):
 
     REFUSE = "refuse"
     LIST = "list"
-
-
-Text: TypeAlias = Annotated[str, Meta(min_length=1)]
 
 
 class Joining(Struct, frozen=True, forbid_unknown_fields=True):
@@ -172,6 +173,9 @@ class Joining(Struct, frozen=True, forbid_unknown_fields=True):
     """Properties of the type. One object has all of them."""
     ids: Annotated[dict[Text, Text], Meta(min_length=1)] | None = None
     """Of a member that is a template: the id of each object, by the names of the template."""
+    resource: Text | None = None
+    """In place of these: a resource of the stack that has the group, by its name or path. It moves. All members of the
+    request are resources then."""
     member: Text | None = field(default=None, name="as")
     """Name of the member; default: the group gives one."""
 
@@ -184,7 +188,7 @@ class Join(Struct, frozen=True, forbid_unknown_fields=True):
 
     operation: ClassVar[Operation] = Operation.JOIN
     members: Annotated[tuple[Joining, ...], Meta(min_length=1, max_length=MOST_JOINING)]
-    """The objects, each once."""
+    """The objects, or the resources, each once."""
     changes: Changes = Changes.REFUSE
     """``refuse``: an object that differs from the definition of a member is 409 ``ImportDiffers``. ``list``: the plan
     lists what differs, and the next update changes it."""

@@ -7,11 +7,12 @@ from typing import TypeAlias
 from falcon import Response
 
 from heatlite.api.handlers.common import StackFinder
+from heatlite.api.handlers.resources.member_moves import MOVE, MemberMoves
 from heatlite.api.request import Request
 from heatlite.api.wire import bodies, group_bodies, views
 from heatlite.core.context import Context
 from heatlite.core.errors import HTTPBadRequest
-from heatlite.core.json import Json, as_map, whole_numbers
+from heatlite.core.json import Json, as_map, as_maps, whole_numbers
 from heatlite.core.validation import convert, options
 from heatlite.engine.operations.groups import Groups
 from heatlite.engine.operations.membership.joining import Joins
@@ -48,6 +49,7 @@ class MemberActions:
         leaving: Leaving,
         scheduled: ScheduledRequests,
         policies: GroupPolicies,
+        moves: MemberMoves,
     ) -> None:
         self._finder = finder
         self._reader = reader
@@ -56,6 +58,7 @@ class MemberActions:
         self.groups = groups
         self.scheduled = scheduled
         self.policies = policies
+        self.moves = moves
 
     def on_post(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
         """Start the named action on a resource."""
@@ -64,11 +67,12 @@ class MemberActions:
         if key not in ACTIONS:
             raise HTTPBadRequest(f"Invalid action {key} specified. There are {', '.join(sorted(ACTIONS))}.")
         req.require(f"actions:{key}")
+        if _is_move(key, value):
+            req.require(f"actions:{MOVE}")
         owner, row = self._reader.resource_at(stack, resource_name)
         action = ACTIONS[key](self, req.caller, owner, row.name, whole_numbers(value))
         resp.status = HTTPStatus.ACCEPTED
         resp.media = {"action": views.begun(action)}
-
 
     def plan(self, caller: Context, stack: StackRecord, key: str, value: Json) -> ShownPlan:
         """Return the plan of an action of `PLANS`.
@@ -80,6 +84,14 @@ class MemberActions:
         owner, row = self._reader.resource_at(stack, path)
         rest = {name: one for name, one in options.items() if name != "resource"}
         return PLANS[key](self, caller, owner, row.name, whole_numbers(rest))
+
+
+def _is_move(key: str, value: Json) -> bool:
+    """Return whether a body lets members join or leave with their rows."""
+    asked = as_map(value)
+    return key == "leave" and "into" in asked or key == "join" and any(
+        "resource" in one for one in as_maps(asked.get("members"))
+    )
 
 
 Start: TypeAlias = Callable[[MemberActions, Context, StackRecord, str, Json], ActionRecord]
@@ -108,6 +120,26 @@ def _replace_members(
     return to.scheduled.replace_members(caller, stack, name, asked.members, moment)
 
 
+def _join(to: MemberActions, caller: Context, stack: StackRecord, name: str, value: Json) -> ActionRecord:
+    asked = convert(value, Join, "join")
+    return (to.moves.start if _is_move("join", value) else to.joins.join)(caller, stack, name, asked)
+
+
+def _leave(to: MemberActions, caller: Context, stack: StackRecord, name: str, value: Json) -> ActionRecord:
+    asked = convert(value, Leave, "leave")
+    return (to.moves.start if _is_move("leave", value) else to.leaving.leave)(caller, stack, name, asked)
+
+
+def _plan_join(to: MemberActions, caller: Context, stack: StackRecord, name: str, value: Json) -> ShownPlan:
+    asked = convert(value, Join, "join")
+    return (to.moves if _is_move("join", value) else to.joins).plan(caller, stack, name, asked)
+
+
+def _plan_leave(to: MemberActions, caller: Context, stack: StackRecord, name: str, value: Json) -> ShownPlan:
+    asked = convert(value, Leave, "leave")
+    return (to.moves if _is_move("leave", value) else to.leaving).plan(caller, stack, name, asked)
+
+
 def _recover(to: MemberActions, caller: Context, stack: StackRecord, name: str, value: Json) -> ActionRecord:
     asked = options(value, group_bodies.RecoverOptions, "recover")
     return to.groups.recover(caller, stack, name, group_bodies.OPERATIONS[asked.operation], {"recover": value})
@@ -124,10 +156,8 @@ ACTIONS: dict[str, Start] = {
     "delete_members": lambda to, caller, stack, name, value: to.groups.change(
         caller, stack, name, convert(value, DeleteMembers, "delete_members")
     ),
-    "join": lambda to, caller, stack, name, value: to.joins.join(caller, stack, name, convert(value, Join, "join")),
-    "leave": lambda to, caller, stack, name, value: to.leaving.leave(
-        caller, stack, name, convert(value, Leave, "leave")
-    ),
+    "join": _join,
+    "leave": _leave,
     "attach_policy": lambda to, caller, stack, name, value: to.policies.change(
         caller, stack, name, convert(value, AttachPolicy, "attach_policy")
     ),
@@ -146,9 +176,7 @@ ACTIONS: dict[str, Start] = {
 """Actions by the key of the body."""
 
 PLANS: dict[str, Callable[[MemberActions, Context, StackRecord, str, Json], ShownPlan]] = {
-    "join": lambda to, caller, stack, name, value: to.joins.plan(caller, stack, name, convert(value, Join, "join")),
-    "leave": lambda to, caller, stack, name, value: to.leaving.plan(
-        caller, stack, name, convert(value, Leave, "leave")
-    ),
+    "join": _plan_join,
+    "leave": _plan_leave,
 }
 """Actions of which previews show the plan."""

@@ -112,13 +112,11 @@ class Joins:
         """Read the objects, and return the change with the plan of it."""
         place = self._writer.place(stack, self._groups.group(stack, name), nested)
         resource = place.resource
-        given = [one.member for one in asked.members if one.member is not None]
         with type_code():
             facts = self._groups.facts(resource, nested, resource.limits)
             size = len(facts.members) + len(asked.members)
             within_limits(size, facts, strict=True)
-            free = iter(resource.new_names(len(asked.members) - len(given), given))
-            names = [one.member or next(free) for one in asked.members]
+            names = self._groups.names_of(resource, asked.members)
             if len({*names}) < len(names):
                 raise InvalidValue(f"Group {name}: two new members have the same name.")
             resource.admit(names)

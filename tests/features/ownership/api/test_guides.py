@@ -8,7 +8,6 @@ import pytest
 from heatlite.template.source.loader import load
 from tests.api.conftest import Heat
 from tests.api.test_commands import Here
-from tests.features.ownership.api.test_ownership import clouded  # noqa: F401 - the fixture
 
 DOCS = Path(__file__).parents[4] / "docs"
 FILE = re.compile(r"```yaml\n# (\S+)\n(.*?)```", re.DOTALL)
@@ -20,7 +19,7 @@ COMMAND = re.compile(r"^    heatlite (.*)$", re.MULTILINE)
     [("ownership.md", "shop.yaml", {"net", "subnet", "disk"}), ("drift.md", "web.yaml", {"sg"})],
 )
 def test_from_scratch(
-    clouded: Heat,  # noqa: F811 - the fixture
+    clouded: Heat,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

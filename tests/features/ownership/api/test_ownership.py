@@ -1,7 +1,6 @@
 """Imports, detachments and moves by request and by command."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +21,6 @@ heat_template_version: 2021-04-16
 resources:
   a: {type: OS::Heat::Value, properties: {value: 1}}   # what it has
 """
-
-
-@pytest.fixture(scope="module")
-def clouded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Heat]:
-    """A server on a simulated cloud."""
-    folder = tmp_path_factory.mktemp("clouded")
-    server = wiring.embedded(Settings(database=sqlite(folder), cloud="simulated"))
-    yield Heat(server.app)
-    server.close()
 
 
 def network(heat: Heat, name: str) -> str:
