@@ -318,6 +318,7 @@ class Execution:
 
     def _after_changes(self, plan: Plan, is_rollback: bool) -> Iterator[float | None]:
         """Delete the old objects, or leave them for later. Yields as `Walker.walk`."""
+        self._transitions.rows.pass_over()
         keep = [row.id for row in self._transitions.rows.chosen.values()]
         surplus = planner.plan_cleanup(self._removable(plan, self._transitions.rows.chosen), keep)
         if self._stopping.stop is None and not is_rollback and self.action.inputs.leaves_old:
@@ -453,8 +454,7 @@ class Execution:
             also = partial(write_snapshot, parts.store, stack, self._rows(), snapshot_id)
         if succeeded and self.action.parent_id is None and self._stack.verb in ROLLED_BACK:  # for nested stacks, too
             entries = self.action.inputs.resources if self.action.verb is Verb.ADOPT else None
-            by, now = self.action.requested_by, parts.clock.now()
-            also = partial(declare, parts.store, stack, by, now, entries=entries)
+            also = partial(declare, parts.store, stack, self.action.requested_by, parts.clock.now(), entries=entries)
         if succeeded:
             # A successful rollback still reports the failure that caused it.
             result = self._commits.data.rolled_back_after or result

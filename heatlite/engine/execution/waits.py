@@ -24,6 +24,7 @@ from heatlite.engine.state.database_retry import retry_while_unavailable
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.guarding import Guarding
 from heatlite.engine.state.unit_of_work import stack_event, with_state
+from heatlite.engine.state.values import current_rows
 from heatlite.engine.steps.transitions import Transitions
 from heatlite.engine.steps.walk import Walker
 from heatlite.store.records import ActionRecord, StackRecord
@@ -187,7 +188,7 @@ class Aftermath:
         rows = self._transitions.rows
         every = [*rows.unit_of_work.rows.values()]
         rows.definition = self._definitions.of(stack)
-        rows.chosen.update({row.name: row for row in every if row.id not in left.old})
+        rows.chosen.update({row.name: row for row in current_rows(row for row in every if row.id not in left.old)})
         self._transitions.breakpoints.start(stack.verb, rows.definition.environment)
         keep = {row.id for row in every}.difference(left.old)
         yield from self.delete(plan_cleanup(every, keep), left.unclean)

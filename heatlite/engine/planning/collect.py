@@ -27,6 +27,7 @@ from heatlite.engine.planning.plan import IN_PLACE, NEW_OBJECT, Decision, Outcom
 from heatlite.engine.planning.planner import by_name, keeps_object, ordered, plan_converge
 from heatlite.engine.planning.visible_inputs import visible_inputs
 from heatlite.engine.state.protected import Protected
+from heatlite.engine.state.values import current_last
 from heatlite.engine.types.differences import ignored_parts, with_live, with_stored
 from heatlite.engine.types.observation import observe
 from heatlite.engine.types.resource_factory import NestedView, ResourceFactory, Values, inherited
@@ -95,7 +96,7 @@ def converge(definition: Definition, rows: Iterable[ResourceRecord], values: Pla
             choice = None
         elif selection is not None and selection.leaves(name):
             # Not evaluated: it may need what is left out, too.
-            choice = Choice(Decision(Outcome.KEEP, existing[-1], Reason.OUTSIDE))
+            choice = Choice(Decision(Outcome.KEEP, max(existing, key=current_last), Reason.OUTSIDE))
         else:
             try:
                 choice = choose_row(definition, name, existing, values)
@@ -123,12 +124,12 @@ def choose_row(definition: Definition, name: str, rows: Iterable[ResourceRecord]
 
     Raises errors of functions, schemas, types and observations.
     """
-    resources, newest_first = values.resources, sorted(rows, key=lambda row: row.id, reverse=True)
+    resources, current_first = values.resources, sorted(rows, key=current_last, reverse=True)
     restricted, above = definition.environment.restricted_actions(name), replaced_above(resources.stack)
-    resources.remember_restored(name, newest_first)
+    resources.remember_restored(name, current_first)
     while True:
         wanted = evaluate(definition, name, resources, values)
-        candidates = [_restricted(collect(row, wanted, resources, values.rows), values) for row in newest_first]
+        candidates = [_restricted(collect(row, wanted, resources, values.rows), values) for row in current_first]
         decision = choose(candidates, restricted, above)
         keeps_restored = wanted.restored is None or resources.saved(name) is not None
         if keeps_restored or decision.outcome not in {*NEW_OBJECT, Outcome.REBUILD}:

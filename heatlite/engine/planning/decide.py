@@ -33,11 +33,11 @@ REFUSED = "deletion_refused"
 def choose(candidates: Sequence[RowFacts], restricted: frozenset[str], replaced_above: frozenset[str]) -> Decision:
     """Return the decision for one resource name.
 
-    It is about the newest row that needs no replacement, else about the newest. So a retry continues with the newest
+    It is about the first row that needs no replacement, else about the first. So a retry continues with the newest
     object, and a rollback takes back the old object that still awaits its clean-up. What a failed deletion has left is
-    deleted first if it excludes the new object. `candidates` are the rows of the name, newest first. `restricted` are
-    outcomes that the environment forbids. `replaced_above` are the types of objects that were replaced in the parent
-    stacks and are used here. Raises errors of observations and types.
+    deleted first if it excludes the new object. `candidates` are the rows of the name: the current one, then the
+    others, newest first. `restricted` are outcomes that the environment forbids. `replaced_above` are the types of
+    objects that were replaced in the parent stacks and are used here. Raises errors of observations and types.
     """
     facts, decision = candidates[0], decide(candidates[0])
     if decision.outcome is Outcome.REPLACE:

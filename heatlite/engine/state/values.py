@@ -7,15 +7,23 @@ from heatlite.core.status import Verb
 from heatlite.store.records import ResourceRecord
 from heatlite.template.expression import UNKNOWN
 
+PASSED_OVER = "passed_over"
+"""Key in the `data` of a row: an update has taken back an older object of its resource."""
+
+
+def current_last(row: ResourceRecord) -> tuple[bool, bool, str]:
+    """Return the key that sorts the rows of a resource. The current one is the last.
+
+    It is the newest whose deletion has not begun, and that is not passed over.
+    """
+    return row.verb is not Verb.DELETE, PASSED_OVER not in row.data, row.id
+
 
 def current_rows(rows: Iterable[ResourceRecord]) -> list[ResourceRecord]:
-    """Return the current row of each name; the others wait for their clean-up.
-
-    It is the newest whose deletion has not begun, else the newest.
-    """
+    """Return the current row of each name; the others wait for their clean-up."""
     found: dict[str, ResourceRecord] = {}
     for row in sorted(rows, key=lambda row: row.id):
-        if row.name not in found or row.verb is not Verb.DELETE or found[row.name].verb is Verb.DELETE:
+        if row.name not in found or current_last(row) > current_last(found[row.name]):
             found[row.name] = row
     return list(found.values())
 

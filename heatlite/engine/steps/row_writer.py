@@ -13,6 +13,7 @@ from heatlite.engine.planning.decide import REFUSED
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import Step
 from heatlite.engine.state.unit_of_work import UnitOfWork, resource_event, row_with_state
+from heatlite.engine.state.values import PASSED_OVER
 from heatlite.engine.types.resource_factory import RESTORED, TRIED, ResourceFactory
 from heatlite.plugin.groups import PLACEMENT
 from heatlite.plugin.resource import Resource
@@ -125,6 +126,17 @@ class RowWriter:
         selection = self.resources.selection
         is_left_out = selection is not None and selection.leaves(row.name)
         return defined and row.name not in self.chosen and not is_left_out
+
+    def pass_over(self) -> None:
+        """Note which rows are newer than those that the update has chosen.
+
+        They may stay, as something that is left out uses them.
+        """
+        for row in [*self.unit_of_work.rows.values()]:
+            chosen = self.chosen.get(row.name, row)
+            if (row.id > chosen.id) != (PASSED_OVER in row.data):
+                kept: JsonMap = {key: value for key, value in row.data.items() if key != PASSED_OVER}
+                self.save(replace(row, data={**kept, PASSED_OVER: True} if row.id > chosen.id else kept))
 
     # -- new rows ----------------------------------------------------------------------------------
 
