@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MANY: Final = 1000
 """Largest number of resources of a plan that rules on resources see. More would be converted for each of them."""
+TOO_MANY = f"with for: resource, plan.resources has up to {MANY} resources. Ask with for: plan, or use plan.counts"
 FIELDS: Final = (
     "path", "type", "action", "physical_id", "properties", "old", "changed", "unknown", "protected",
 )  # fmt: skip
@@ -88,7 +89,9 @@ class Bound:
             return _in_words(error)
         if isinstance(value, bool):
             return value
-        return _short(_CODE.sub("", value)) if kind == "ERROR" else f"its result is no bool, but of the type {kind}"
+        if kind == "ERROR":
+            return TOO_MANY if '"plan.resources"' in value else _short(_CODE.sub("", value))
+        return f"its result is no bool, but of the type {kind}"
 
 
 def joined(texts: Sequence[str]) -> str:

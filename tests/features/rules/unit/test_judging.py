@@ -4,11 +4,14 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import convert
+from msgspec.structs import replace
 
 from heatlite.features.change_policy.effective import Occasion, Origin, PlacedRule, Result, Rule
+from heatlite.features.rules.expressions import MANY
 from heatlite.features.rules.judging import judged
 from heatlite.features.rules.plan_lines import lines
 from heatlite.features.rules.scene import Scene, SeenResource
@@ -83,6 +86,27 @@ def test_an_error_names_itself() -> None:
         '! warn r  r0: no (the rule could not be evaluated: Key not found in map : "nope")'
     ]
     assert found.strictest is Result.WARN
+
+
+@pytest.mark.parametrize("about", ["resource", "plan"])
+@pytest.mark.parametrize(("count", "at_most"), [(MANY, "resource"), (MANY + 1, "plan"), (9_000, "plan"), (10_001, "")])
+def test_a_rule_on_a_large_plan_is_exact_or_says_that_it_is_not(about: str, count: int, at_most: str) -> None:
+    """B2: beyond a bound it strikes by its error, whatever it would say."""
+    scene, about_one = seen(*TYPES[1:2] * (count - 1), TYPES[0]), {"for": about, "types": [TYPES[0]]}
+    listed: Any = [{"path": one.path, "type": one.types[0], "action": "update"} for one in scene.resources]
+    scene = replace(scene, plan={**scene.plan, "resources": listed, "counts": {"update": count}})
+    exact = about == at_most or at_most == "resource"
+    for action, strikes in (("replace", False), ("update", True)):
+        when = f"plan.resources.exists(r, r.action == '{action}' && r.path == 'r{count - 1}')"
+        found = judged([rule(when=when, on_error="warn", **about_one)], Occasion.UPDATE, scene, {})
+        assert found.errors == (0 if exact else 1)
+        results = {one.result for one in found.findings}
+        assert results == ({Result.DENY} if strikes and exact else {Result.WARN} if not exact else set())
+        for one in found.findings:
+            said = "has up to 1000 resources" if about == "resource" else "budget"
+            assert (said in one.message) != exact
+    counted = rule(when=f"plan.counts.update == {count}", **about_one)
+    assert [one.result for one in judged([counted], Occasion.UPDATE, scene, {}).findings] == [Result.DENY]
 
 
 def test_an_alias_of_a_type_does_not_pass() -> None:
