@@ -4,19 +4,29 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from heatlite.api.components import Components
 from heatlite.core.context import Context
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import Json
+from heatlite.core.status import Verb
 from heatlite.engine.preview.redaction import CurrentLevel, Redaction
 from heatlite.engine.types.resource_factory import Values
 from heatlite.feature import is_active
 from heatlite.store.records import ResourceRecord, StackRecord
+from heatlite.store.store import Store
 from heatlite.template.expression import UNKNOWN, Bounded, requires
 
 NOBODY = Context(project="", user="", roles=frozenset(), may=lambda _rule: False)
 """A caller from whom all is masked that a stack hides from some."""
+
+
+class Basis(Struct, frozen=True):
+    """The stored parts of an output's value: equal as long as no operation changes it."""
+
+    stacks: Sequence[tuple[object, ...]]
+    rows: Sequence[tuple[object, ...]]
 
 
 class Value(Struct, frozen=True):
@@ -25,6 +35,16 @@ class Value(Struct, frozen=True):
     owner: StackRecord
     output: str
     value: Json
+    basis: Basis | None = None
+    """None: the value is only shown."""
+
+
+def _by_stack(store: Store, root: StackRecord) -> Mapping[str, Sequence[ResourceRecord]]:
+    """Return the rows of a tree by the ids of their stacks."""
+    found: dict[str, list[ResourceRecord]] = {}
+    for row in store.resources.of_tree(root.id):
+        found.setdefault(row.stack_id, []).append(row)
+    return found
 
 
 class _Stored:
@@ -78,6 +98,27 @@ class Outputs:
         if found["output_value"] is None:
             raise HTTPBadRequest(f"Output {output} of stack {owner.name} has no value.")
         return Value(owner, output, found["output_value"])
+
+    def read(self, owner: StackRecord, output: str) -> Value:
+        """Return the value of an output for a parameter. Raises as `value`."""
+        basis = self.basis(owner, output)  # first, so that a change meanwhile is seen
+        return replace(self.value(owner, output), basis=basis)
+
+    def basis(self, owner: StackRecord, output: str) -> Basis:
+        """Return what the value of an output is made of, without a look at the cloud."""
+        names = self.needs(owner, output)
+        stacks, rows = [owner], list(self._store.resources.by_name(owner.id, names)) if names else []
+        if any(self._reader.nests(owner, row) for row in rows):
+            below = {one.id: one for one in self._store.stacks.descendants(owner)}
+            within = _by_stack(self._store, owner)
+            for row in rows:  # also over those that are added
+                if row.physical_id in below:
+                    stacks.append(below[row.physical_id])
+                    rows += within.get(row.physical_id, ())
+        return Basis(
+            [(one.id, one.template_id, one.environment, one.verb is Verb.DELETE) for one in stacks],
+            [(one.id, one.physical_id, one.properties, one.data, one.verb is Verb.DELETE) for one in rows],
+        )
 
     def needs(self, owner: StackRecord, output: str) -> Sequence[str]:
         """Return the names of the resources that an output needs."""

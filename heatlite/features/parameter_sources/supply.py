@@ -10,13 +10,12 @@ from heatlite.core.errors import HTTPBadRequest, StackNotFound
 from heatlite.core.ids import new_id
 from heatlite.core.json import Json, JsonMap, same
 from heatlite.core.redaction.masking import MASK
-from heatlite.core.status import Verb
 from heatlite.core.validation import convert
 from heatlite.core.wire.base import shown
 from heatlite.engine.admission.inputs import Inputs
 from heatlite.features.parameter_sources.bodies import Source, SourceKeys
 from heatlite.features.parameter_sources.errors import SourceChanged
-from heatlite.features.parameter_sources.outputs import Outputs, Value
+from heatlite.features.parameter_sources.outputs import Basis, Outputs, Value
 from heatlite.features.parameter_sources.readings import of_stack, refuse_cycle, require_root
 from heatlite.features.parameter_sources.store.records import Reading
 from heatlite.features.parameter_sources.store.store import ReadingStore
@@ -63,7 +62,8 @@ class SourceSupplier:
         found = self._read(inputs, sources, again, before)
         refuse_cycle(self._store, inputs.stack, [one.owner for one in found.values()])
         may_read = partial(self._is_there, inputs.stack)
-        return Supplied(self._store, self._clock.now(), found, given, [*self._changes(inputs, found)], may_read)
+        changes = [*self._changes(inputs, found)]
+        return Supplied(self._store, self._clock.now(), found, given, changes, may_read, self._outputs.basis)
 
     def _read(
         self, inputs: Inputs, sources: Mapping[str, Source], again: set[str], before: Sequence[Reading]
@@ -73,12 +73,12 @@ class SourceSupplier:
         found: dict[str, Value] = {}
         for name, source in sources.items():
             if name in again or not self._stays(inputs, source, known.get(name)):
-                found[name] = self._outputs.value(self._owner(inputs.stack, source), source.output)
+                found[name] = self._outputs.read(self._owner(inputs.stack, source), source.output)
         for name in again - sources.keys():
             owner = self._store.stacks.get(known[name].owner_id)
             if owner is None or not self._is_there(inputs.stack, owner, known[name].output):
                 raise HTTPBadRequest(_gone(known[name]))
-            found[name] = self._outputs.value(owner, known[name].output)
+            found[name] = self._outputs.read(owner, known[name].output)
         for name, value in found.items():
             if not inputs.schemas[name].hidden and self._outputs.is_masked(value):
                 raise HTTPBadRequest(
@@ -152,6 +152,7 @@ class Supplied(Struct, frozen=True):
     """Names of the parameters to which the request gives values of its own."""
     changes: Sequence[JsonMap]
     may_read: Callable[[StackRecord, str], bool]
+    basis: Callable[[StackRecord, str], Basis]
 
     @property
     def values(self) -> JsonMap:
@@ -160,7 +161,7 @@ class Supplied(Struct, frozen=True):
     def take(self, action: ActionRecord, stack: StackRecord) -> None:
         """Write what was read, in the transaction that stores the values.
 
-        Raises SourceChanged if an owner has got another definition since, or takes back its grant, and
+        Raises SourceChanged if an owner may have got another value since, or takes back its grant, and
         CircularDependencyException.
         """
         readings = self.store.of(ReadingStore)
@@ -178,7 +179,7 @@ class Supplied(Struct, frozen=True):
 
     def _check_owner(self, name: str, one: Value, now: StackRecord | None) -> None:
         """Raise SourceChanged if the output may be another one by now."""
-        if now is None or _definition(now) != _definition(one.owner) or not self.may_read(now, one.output):
+        if now is None or self.basis(now, one.output) != one.basis or not self.may_read(now, one.output):
             raise SourceChanged(one.owner, one.output, name)
 
     def _reading(self, name: str, one: Value, action: ActionRecord) -> Reading:
@@ -237,10 +238,6 @@ def _refreshed(
         there_are = ", ".join(known) or "none"
         raise HTTPBadRequest(f"refresh: {unknown[0]} has no value from another stack. There are: {there_are}.")
     return {*asked}
-
-
-def _definition(stack: StackRecord) -> tuple[str, JsonMap, bool]:
-    return stack.template_id, stack.environment, stack.verb is Verb.DELETE
 
 
 def _gone(reading: Reading) -> str:

@@ -1,5 +1,7 @@
 """Readings in transactions, rollbacks and restores, and their rows."""
 
+import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -7,7 +9,7 @@ from msgspec.structs import replace
 
 from heatlite.core.errors import CircularDependencyException, StackNotFound
 from heatlite.core.json import JsonMap
-from heatlite.core.status import Verb
+from heatlite.core.status import LockLevel, Verb
 from heatlite.engine.admission.claims import Change
 from heatlite.engine.admission.preparation import Prepared
 from heatlite.engine.state.requests import Request
@@ -21,7 +23,7 @@ from heatlite.features.parameter_sources.store.store import ReadingStore
 from heatlite.features.parameter_sources.supply import KEPT, SourceSupplier
 from heatlite.store.records import StackRecord
 from heatlite.store.secrets.cipher import PREFIX
-from tests.engine.conftest import Engine
+from tests.engine.conftest import Engine, attr, ref, resource, template, thing
 
 pytestmark = pytest.mark.database
 SECRET = "tr0ub4dor-and-3"
@@ -93,6 +95,81 @@ def test_grant_withdrawn_before_the_transaction(engine: Engine) -> None:
         take(engine, reader, prepared)
 
 
+def tree(value: str) -> dict[str, Any]:
+    """An owner with outputs of an object, of a nested stack and of a group."""
+    one = thing(value, update_replace_value=value)
+    low = {**template(x=one), "outputs": {"v": {"value": ref("x")}}}
+    group = resource("OS::Heat::AutoScalingGroup", min_size=1, max_size=5, desired_capacity=1, resource=thing("1"))
+    up: Any = {"adjustment_type": "change_in_capacity", "auto_scaling_group_id": ref("g"), "scaling_adjustment": 1}
+    outputs = {"object": ref("a"), "nested": attr("n", "v"), "size": attr("g", "current_size"), "plain": "same"}
+    resources = template(a=one, n=resource("low.yaml"), g=group, up=resource("OS::Heat::ScalingPolicy", **up), b=one)
+    return {
+        "template": {**resources, "outputs": {name: {"value": value} for name, value in outputs.items()}},
+        "files": {"low.yaml": json.dumps(low)},
+    }
+
+
+def unhealthy(name: str) -> Callable[[Engine, StackRecord], object]:
+    """The same definition again, with another object."""
+
+    def changes(engine: Engine, stack: StackRecord) -> None:
+        nested = engine.store.stacks.get(engine.row(stack, "n").physical_id or "")
+        engine.mark(nested if name == "x" and nested is not None else stack, name)
+        engine.patch(stack)
+
+    return changes
+
+
+def scaled(engine: Engine, stack: StackRecord) -> None:
+    policy = engine.components.reader.resource(stack, "up")
+    engine.components.signals.signal(engine.who, stack, policy, None)
+    engine.wait_for(lambda: not engine.store.actions.live([one.id for one in engine.store.stacks.descendants(stack)]))
+
+
+def locked(engine: Engine, stack: StackRecord) -> None:
+    engine.lock(stack, LockLevel.STACKS)
+
+
+def checked(engine: Engine, stack: StackRecord) -> None:
+    engine.stacks.check(engine.who, stack)
+    engine.settle(stack)
+
+
+MEANWHILE: dict[str, tuple[Callable[[Engine, StackRecord], object], set[str]]] = {
+    "object": (unhealthy("a"), {"object"}),
+    "nested": (unhealthy("x"), {"nested"}),
+    "other": (unhealthy("b"), set()),
+    "scaled": (scaled, {"size"}),
+    "defined": (lambda engine, stack: engine.put(stack, **tree("2")), {"object", "nested", "size", "plain"}),
+    "locked": (locked, set()),
+    "checked": (checked, set()),
+}
+"""Changes of the owner between the reading and the transaction, with the outputs that they concern."""
+
+
+@pytest.mark.parametrize("what", MEANWHILE)
+def test_what_changes_before_the_transaction(engine: Engine, what: str) -> None:
+    """The stored value is that of the transaction, never an older one."""
+    base = engine.create(name="base", **tree("1"))
+    change, changed = MEANWHILE[what]
+    prepared = {}
+    for output in ("object", "nested", "size", "plain"):
+        reader = engine.create(made(), f"r{output}", parameters={"v": "own"})
+        source: JsonMap = {"parameter_sources": {"v": {"stack": "base", "output": output}}}
+        prepared[output] = reader, supplied(engine, reader, source)
+    before = engine.outputs(base)
+    change(engine, engine.get(base))
+    after = engine.outputs(base)
+    refused = set()
+    for output, (reader, found) in prepared.items():
+        try:
+            take(engine, reader, found)
+        except SourceChanged:
+            refused.add(output)
+    assert refused >= {name for name in after if after[name] != before[name]}
+    assert refused == changed
+
+
 def test_reader_deleted_while_it_reads(engine: Engine) -> None:
     """The reading goes with its request: nothing of it is stored."""
     engine.create(made(), "base", parameters={"v": "a"})
@@ -105,8 +182,8 @@ def test_reader_deleted_while_it_reads(engine: Engine) -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(outputs, name)
 
-        def value(self, owner: StackRecord, output: str) -> Any:
-            found = outputs.value(owner, output)
+        def read(self, owner: StackRecord, output: str) -> Any:
+            found = outputs.read(owner, output)
             engine.delete(reader)
             return found
 
