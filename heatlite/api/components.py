@@ -224,7 +224,8 @@ class Components(Struct, frozen=True, dict=True):
     def reasons(self) -> "Reasons":
         from heatlite.engine.why.reading import Reasons
 
-        return Reasons(self.store, self.clock, self.facts, self.types.installation.features_off)
+        off = self.types.installation.features_off
+        return Reasons(self.store, self.clock, self.facts, self.has_engine, off)
 
     @LockedCachedProperty
     def controls(self) -> "ActionSignals":

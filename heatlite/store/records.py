@@ -547,10 +547,19 @@ class ServiceRecord(Struct, frozen=True):
     binary: str
     created_at: float
     updated_at: float
+    kinds: tuple[Kind, ...] | None = None
+    """The kinds of actions that it runs. None: all."""
+    zones: tuple[str, ...] | None = None
+    """The zones whose actions it runs, beside those without one. None: all."""
 
     def is_up(self, now: float) -> bool:
         """Return whether it has reported within two intervals."""
         return now - self.updated_at <= 2 * REPORT_INTERVAL
+
+    def runs(self, action: ActionRecord) -> bool:
+        """Return whether it may claim an action."""
+        is_in_zone = action.zone is None or self.zones is None or action.zone in self.zones
+        return is_in_zone and (self.kinds is None or action.kind in self.kinds)
 
 
 class AccessKeyRecord(HidesSecrets, frozen=True):

@@ -97,10 +97,10 @@ class World:
         (found,) = self.store.resources.by_name(self.id, [name])
         return found
 
-    def engine(self, is_up: bool) -> None:
+    def engine(self, is_up: bool, **limits: Any) -> None:
         self.store.services.remove([one.id for one in self.store.services.list()])
         if is_up:
-            self.store.services.heartbeat(ServiceRecord("e", "host", "heat-engine", self.now, self.now))
+            self.store.services.heartbeat(ServiceRecord("e", "host", "heat-engine", self.now, self.now, **limits))
 
     def action(self, verb: Verb, status: ActionStatus, stack_id: str = "", **more: Any) -> ActionRecord:
         """An action in the status."""
@@ -263,6 +263,7 @@ def retrying(world: World) -> None:
 def worker_kind(world: World) -> None:
     action = world.action(Verb.CHECK, ActionStatus.READY)
     world.store.database.write("UPDATE action SET zone = 'rack7' WHERE id = ?", (action.id,))
+    world.engine(is_up=True, zones=("rack8",))
 
 
 @_state("queued", "dependency", uses="action")

@@ -133,6 +133,36 @@ def test_two_workers_share_what_there_is(machines: Machines, store: Store) -> No
     assert {let_go(api, path) for path in paths} == {"CREATE_COMPLETE"}
 
 
+def facts(api: Server, path: str) -> Any:
+    answer = api.request("GET", f"{path}/why")
+    assert answer.status == 200, answer.data
+    return answer.data["facts"]
+
+
+def codes(api: Server, path: str) -> list[str]:
+    return [one["code"] for one in facts(api, path)]
+
+
+@ANYWHERE
+def test_why_names_the_worker_that_is_missing(machines: Machines) -> None:
+    """One of another kind is there, or none; a worker that stops says so."""
+    api = machines.api()
+    path = api.create("s", SIMPLE)
+    assert codes(api, path) == ["no_engine", "queued"]
+    checking = machines.worker(HEATLITE_WORKER_KINDS="check")
+    eventually(lambda: codes(api, path) == ["worker_kind", "queued"], "the worker has reported")
+    (fact, _) = facts(api, path)
+    assert "waits for a worker of the kind stack. Those that are alive: " in fact["text"] and "(check, " in fact["text"]
+    building = machines.worker(HEATLITE_WORKER_KINDS="stack")
+    assert api.settled(path) == "CREATE_COMPLETE"
+    eventually(lambda: codes(api, path) == [], "nothing waits")
+    building.stop()
+    other = api.create("t", SIMPLE)
+    assert codes(api, other) == ["worker_kind", "queued"]
+    checking.stop()
+    assert codes(api, other) == ["no_engine", "queued"]
+
+
 @ANYWHERE
 def test_work_goes_to_the_workers_of_its_zone_and_kind(machines: Machines, store: Store) -> None:
     api = machines.api()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from heatlite.core.clock import Clock
 from heatlite.core.runtime.logs import logged
 from heatlite.core.runtime.timer import for_each
+from heatlite.engine.dispatch import ClaimFilter
 from heatlite.store.records import ServiceRecord
 from heatlite.store.store import Store
 
@@ -25,8 +26,19 @@ POLL_INTERVAL = 1.0
 class Sweep:
     """The jobs that an engine runs once a second."""
 
-    def __init__(self, store: Store, clock: Clock, owner: str, jobs: Sequence[Callable[[], object]]) -> None:
-        """Create the sweep of the engine `owner`. A job may raise DatabaseUnavailable."""
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        owner: str,
+        jobs: Sequence[Callable[[], object]],
+        limits: Callable[[], ClaimFilter] = ClaimFilter,
+    ) -> None:
+        """Create the sweep of the engine `owner`.
+
+        A job may raise DatabaseUnavailable. `limits` returns what the engine runs now.
+        """
+        self._limits = limits
         self._store = store
         self._clock = clock
         self._owner = owner
@@ -42,11 +54,17 @@ class Sweep:
         now = self._clock.now()
         if now - self._sent_at >= HEARTBEAT_INTERVAL:
             self._sent_at = now
-            service = ServiceRecord(self._owner, socket.gethostname(), "heat-engine", self._began, now)
+            service = self._service(now)
             with self._store.transaction():
                 self._store.services.heartbeat(service)
         for_each(self._jobs, _run_job)
         return POLL_INTERVAL
+
+    def _service(self, now: float) -> ServiceRecord:
+        limits = self._limits()
+        kinds = None if limits.kinds is None else tuple(sorted(limits.kinds))
+        zones = None if limits.zones is None else tuple(sorted(limits.zones))
+        return ServiceRecord(self._owner, socket.gethostname(), "heat-engine", self._began, now, kinds, zones)
 
 
 def _run_job(job: Callable[[], object]) -> None:

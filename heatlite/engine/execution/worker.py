@@ -91,7 +91,7 @@ class Worker:
         )
         self._claims = timer.job("claims", self._claim_all)
         self._leases = timer.job("leases", leases.keep)
-        self._sweep = timer.job("sweep", Sweep(store, clock, self.owner, jobs).poll)
+        self._sweep = timer.job("sweep", Sweep(store, clock, self.owner, jobs, slots.claim_filter).poll)
         self._due = [timer.job("sweep of what is due", partial(_polled, one)) for one in due]
 
     def start(self) -> None:

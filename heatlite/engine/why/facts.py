@@ -17,7 +17,7 @@ from heatlite.engine.state.steps_out import stack_path, unprotect
 from heatlite.engine.why.tree import Told, Tree
 from heatlite.engine.why.ways import Call, Ways, resource_path
 from heatlite.store.audit import Outcome
-from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
+from heatlite.store.records import ActionRecord, ResourceRecord, ServiceRecord, StackRecord
 
 OF_FEATURES = ""
 """Stands for the codes of features among those of the core."""
@@ -42,6 +42,8 @@ _NEEDS_ENGINE = frozenset({ActionStatus.READY, ActionStatus.RUNNING})
 _LOOKS_AGAIN = "looks again: no update replaces what could not be looked at"
 PLAN_CHANGED = PlanChanged.text.partition("}")[2].partition(":")[0]
 """Part of the text of a refusal by a plan that is out of date."""
+FIRST_REPORT = 5.0
+"""Seconds within which a new engine has reported."""
 CONSEQUENCE = "aborted: another resource failed"
 """End of the reason of a resource that only stopped with others."""
 
@@ -164,10 +166,7 @@ def _actions(tree: Tree) -> Iterator[Told]:
             case ActionStatus.READY if (action.not_before or 0.0) > tree.now:
                 yield _put_off(tree, action)
             case ActionStatus.READY:
-                own = [] if action.zone is not None else [action.id]
-                yield _holds(tree, action, "queued", [*own, *_waiting_for(tree, action)])
-                if action.zone is not None:
-                    yield _of_zone(tree, action, action.zone)
+                yield _holds(tree, action, "queued", [action.id, *_waiting_for(tree, action)])
             case _ if action.started_at is None:
                 yield _holds(tree, action, "queued", _waiting_for(tree, action))
             case ActionStatus.WAITING if action.is_baking:
@@ -195,6 +194,7 @@ def _holds(tree: Tree, action: ActionRecord, code: str, blocks: Sequence[str]) -
     if action.status is ActionStatus.SUSPENDED:
         since = action.suspended_at or since
     reason = f": {action.status_reason}" if action.status_reason else ""
+    reason += _abandoned(tree, action)
     ways = Ways(tree)
     if action.status is ActionStatus.SUSPENDED:
         ways.resume(action)
@@ -213,6 +213,16 @@ def _holds(tree: Tree, action: ActionRecord, code: str, blocks: Sequence[str]) -
         way_out=ways.steps,
     )
     return Told(fact, action.stack_id)
+
+
+def _abandoned(tree: Tree, action: ActionRecord) -> str:
+    """Return what happens to an action whose engine is gone; "" for others."""
+    if action.status is not ActionStatus.RUNNING or any(one.id == action.owner for one in tree.engines):
+        return ""
+    if tree.now - (action.started_at or action.created_at) < FIRST_REPORT:
+        return ""
+    at = "soon" if action.lease_until is None else f"at {to_text(max(action.lease_until, tree.now))} at the earliest"
+    return f". Its engine {action.owner} is gone: another one takes over {at}"
 
 
 def scheduled_text(action: ActionRecord, path: str | None = None) -> str:
@@ -262,18 +272,6 @@ def _baking(tree: Tree, action: ActionRecord) -> Told:
     return replace(told, fact=fact)
 
 
-def _of_zone(tree: Tree, action: ActionRecord, zone: str) -> Told:
-    told = _holds(tree, action, "worker_kind", [action.id])
-    text = f"{_named(tree, action)} waits for a worker of the zone {zone}"
-    ways = Ways(tree)
-    ways.tell(f"starts a worker; its setting worker_zone has to be {zone}", "heatlite worker")
-    return replace(told, fact=replace(told.fact, text=text, way_out=[*ways.steps, *_shifted(told.fact, 1)]))
-
-
-def _shifted(fact: Fact, number: int) -> list[WayOut]:
-    return [one if one.after is None else replace(one, after=one.after + number) for one in fact.way_out]
-
-
 def _dependencies(tree: Tree, action: ActionRecord) -> Iterator[Told]:
     own = {one.id: one for one in tree.actions}
     for depended in tree.waits.get(action.id, ()):
@@ -303,13 +301,38 @@ def _dependencies(tree: Tree, action: ActionRecord) -> Iterator[Told]:
 
 
 def _engine(tree: Tree) -> Iterator[Told]:
-    blocked = [one.id for one in tree.live if one.status in _NEEDS_ENGINE]
-    if tree.has_engine or not blocked:
+    """Yield why no engine runs an action."""
+    needing = [one for one in tree.live if one.status in _NEEDS_ENGINE]
+    if tree.engines:
+        yield from (_unclaimed(tree, one) for one in needing if not any(engine.runs(one) for engine in tree.engines))
+        return
+    blocked = [one.id for one in needing]
+    if not blocked:
         return
     ways = Ways(tree)
     ways.tell("starts an engine; on a server with `heatlite api`: heatlite worker", "heatlite serve")
     text = "no engine is alive: nothing goes on until one is started"
     yield Told(Fact(code="no_engine", what="stack", text=text, blocks=blocked, way_out=ways.steps), tree.root.id)
+
+
+def _unclaimed(tree: Tree, action: ActionRecord) -> Told:
+    """Return the fact on an action that no live engine may run."""
+    zone = "" if action.zone is None else f" in the zone {action.zone}"
+    there = abbreviated([_described(one) for one in tree.engines], separator="; ")
+    ways = Ways(tree)
+    needs = "" if action.zone is None else f", and worker_zone be {action.zone}"
+    ways.tell(f"starts a worker; its setting worker_kinds has to have {action.kind}{needs}", "heatlite worker")
+    ways.cancel(action)
+    told = _holds(tree, action, "worker_kind", [action.id])
+    text = f"{_named(tree, action)} waits for a worker of the kind {action.kind}{zone}. Those that are alive: {there}"
+    return replace(told, fact=replace(told.fact, text=text, way_out=ways.steps))
+
+
+def _described(engine: ServiceRecord) -> str:
+    """Return the place of an engine, with what it runs."""
+    kinds = "all kinds" if engine.kinds is None else " ".join(engine.kinds)
+    zones = "all zones" if engine.zones is None else f"zone {' '.join(engine.zones)}" if engine.zones else "no zone"
+    return f"{engine.host} ({kinds}, {zones})"
 
 
 def _hooks(tree: Tree) -> Iterator[Told]:

@@ -7,6 +7,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.context import Context
 from heatlite.core.status import LIVE_ACTIONS, ActionStatus, Verb
 from heatlite.core.wire.why import Why
+from heatlite.engine.dispatch.hints import is_up
 from heatlite.engine.why.facts import NEEDS_REASON, completed, reasons, scheduled_text, why
 from heatlite.engine.why.tree import Told, Tree
 from heatlite.plugin.naming import UUID
@@ -24,9 +25,18 @@ class Reasons:
     """Tells why stacks and actions are as they are. Asks no cloud, and writes nothing."""
 
     def __init__(
-        self, store: Store, clock: Clock, features: Callable[[], Sequence[More]], off: Sequence[str] = ()
+        self,
+        store: Store,
+        clock: Clock,
+        features: Callable[[], Sequence[More]],
+        has_engine: Callable[[], bool],
+        off: Sequence[str],
     ) -> None:
-        """`features` returns the parts of features; `off` names those that are off."""
+        """`features` returns the parts of features; `off` names those that are off.
+
+        `has_engine` is that of `Components`.
+        """
+        self._has_engine = has_engine
         self._off = off
         self._store = store
         self._clock = clock
@@ -81,7 +91,7 @@ class Reasons:
             waits=waits,
             others=others,
             errors=store.actions.last_reasons(tried),
-            has_engine=any(one.is_up(now) for one in store.services.list()) if actions else True,
+            engines=[one for one in store.services.list() if is_up(one, now, self._has_engine)] if actions else (),
             off=self._off,
             owners=self._owners(root, inside, rows),
             now=now,

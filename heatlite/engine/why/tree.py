@@ -10,7 +10,7 @@ from heatlite.core.errors import HeatliteError
 from heatlite.core.wire.why import Fact
 from heatlite.engine.state.conflict_rules import Operation, holder, refusal
 from heatlite.store.audit import AuditRecord
-from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
+from heatlite.store.records import ActionRecord, ResourceRecord, ServiceRecord, StackRecord
 
 SHOW = "stacks:show"
 
@@ -42,8 +42,8 @@ class Tree(Struct, frozen=True, dict=True):
     """Those of these dependencies that are actions of other trees."""
     errors: Mapping[str, str]
     """Actions that are tried again → the last error."""
-    has_engine: bool
-    """True if an engine is alive."""
+    engines: Sequence[ServiceRecord]
+    """The engines that are alive."""
     now: float
     caller: Context
     owners: Mapping[str, str] = {}

@@ -18,10 +18,10 @@ class Services:
         self._database = database
 
     def heartbeat(self, record: ServiceRecord) -> None:
-        """Record an engine's heartbeat; the first one adds it."""
-        update = Service.update(updated_at=record.updated_at).where(Service.id == record.id)
-        if self._database.change(update) == 0:
-            self._database.change(Service.insert(_ROWS.cells(record)))
+        """Record an engine's heartbeat, and what it runs now; the first one adds it."""
+        cells = _ROWS.cells(record)
+        if self._database.change(Service.update(cells).where(Service.id == record.id)) == 0:
+            self._database.change(Service.insert(cells))
 
     def remove(self, service_ids: Sequence[str]) -> None:
         """Remove engines that have stopped."""

@@ -25,7 +25,7 @@ CREATE INDEX "action_project_stack_id_seq" ON "action" ("project", "stack_id", "
 CREATE INDEX "action_project_status_seq" ON "action" ("project", "status", "seq")
 CREATE INDEX "action_project_name_seq" ON "action" ("project", "name", "seq")
 CREATE INDEX "action_project_verb_seq" ON "action" ("project", "verb", "seq")
-CREATE TABLE "service" ("id" VARCHAR(36) NOT NULL PRIMARY KEY, "host" VARCHAR(255) NOT NULL, "binary" VARCHAR(255) NOT NULL, "created_at" REAL NOT NULL, "updated_at" REAL NOT NULL)
+CREATE TABLE "service" ("id" VARCHAR(36) NOT NULL PRIMARY KEY, "host" VARCHAR(255) NOT NULL, "binary" VARCHAR(255) NOT NULL, "created_at" REAL NOT NULL, "updated_at" REAL NOT NULL, "kinds" TEXT, "zones" TEXT)
 CREATE TABLE "software_config" ("id" VARCHAR(36) NOT NULL PRIMARY KEY, "project" VARCHAR(255) NOT NULL, "name" LONGTEXT NOT NULL, "group" LONGTEXT NOT NULL, "content" LONGTEXT NOT NULL, "created_at" REAL NOT NULL)
 CREATE INDEX "softwareconfig_project_created_at_id" ON "software_config" ("project", "created_at", "id")
 CREATE TABLE "software_deployment" ("id" VARCHAR(36) NOT NULL PRIMARY KEY, "project" VARCHAR(255) NOT NULL, "server_id" VARCHAR(255) NOT NULL, "config_id" VARCHAR(36) NOT NULL, "input_values" LONGTEXT NOT NULL, "output_values" LONGTEXT NOT NULL, "action" VARCHAR(255) NOT NULL, "status" VARCHAR(255) NOT NULL, "status_reason" LONGTEXT NOT NULL, "created_at" REAL NOT NULL, "updated_at" REAL)

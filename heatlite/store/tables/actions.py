@@ -109,6 +109,8 @@ class Service(peewee.Model):
     binary = peewee.CharField()
     created_at = peewee.DoubleField()
     updated_at = peewee.DoubleField()
+    kinds = peewee.TextField(null=True)
+    zones = peewee.TextField(null=True)
 
     class Meta:
         table_name = "service"
