@@ -377,7 +377,7 @@ def _components(
 
     Without `works`, they only read, and need no valid cloud. `begins`: a run of an engine begins with them.
     """
-    types = installed_types(settings)
+    types, features = installed_types(settings), active(settings)
     definitions = Definitions(store, types)
     public_url = settings.public_url or f"http://{settings.address}"
     software = Software(store, clock, settings)
@@ -393,12 +393,12 @@ def _components(
 
     @cache
     def examiners() -> Sequence[Examiner]:
-        found = (one.examiner(components) for one in active(settings))
+        found = (one.examiner(components) for one in features)
         return [one for one in found if one is not None]
 
     @cache
     def facts() -> "Sequence[More]":
-        return [partial(one.why, components) for one in active(settings)]
+        return [partial(one.why, components) for one in features]
 
     @cache
     def stack_actions() -> "Mapping[str, StackAction]":
@@ -408,7 +408,7 @@ def _components(
         return [way for one in active(settings) for way in one.ways_out(error)]
 
     def defined(definition: NewDefinition) -> None:
-        for one in active(settings):
+        for one in features:
             one.defined(components, definition)
 
     guarding = cache(lambda: _guarding(components))
@@ -450,7 +450,7 @@ def _components(
 
     @cache
     def suppliers() -> Sequence[Supplier]:
-        found = (one.supplier(components) for one in active(settings))
+        found = (one.supplier(components) for one in features)
         return [one for one in found if one is not None]
 
     preparation = Preparation(
@@ -467,7 +467,7 @@ def _components(
 
     @cache
     def access() -> AccessControl:
-        others = [kind for one in active(settings) for kind in one.credentials(store, clock)]
+        others = [kind for one in features for kind in one.credentials(store, clock)]
         of_features, of_others = rules(settings), partial(rules_off, settings)
         return create_access_control(settings, clock, of_features, self_auth, accounts, others, of_others)
 
@@ -491,7 +491,7 @@ def _components(
         accounts=accounts,
         access=access,
         has_engine=_has_engine(hints),
-        further=[one.body for one in active(settings) if one.body is not None],
+        further=[one.body for one in features if one.body is not None],
         facts=facts,
         stack_actions=stack_actions,
         ways_out=ways_out,

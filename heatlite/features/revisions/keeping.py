@@ -1,6 +1,6 @@
 """Makes revisions, in the transaction that queues what they are of."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from heatlite.api.components import Components
 from heatlite.core.ids import new_id
@@ -39,21 +39,7 @@ class Keeping:
         Those that are not stored are whole records: `keep` stores them. They are definitions from before the stack had
         revisions, or from a time with the feature off.
         """
-        stored = self._revisions.of_stack(stack.id)
-        return [*self._unstored(stack, stored), *stored]
-
-    def _unstored(self, stack: StackRecord, stored: Sequence[RevisionSummary]) -> Sequence[RevisionRecord]:
-        known = [whole for one in _last(stored) if (whole := self._revisions.get(one.id)) is not None]
-        # A rollback restores no options.
-        has_options = len(known) > 1 or any(_options(one) == _options(stack) for one in known)
-        if has_options and any(_defines(one, stack) for one in known):
-            return ()
-        number, target = stored[0].number + 1 if stored else 1, rollback_target(stack)
-        found: list[RevisionRecord] = []
-        if target is not stack and not _is_nothing(target) and not any(_defines(one, target) for one in known):
-            found = [_revision(target, number, stack.created_at, ActionStatus.SUCCEEDED)]
-        given_at = stack.updated_at or stack.created_at
-        return [_revision(stack, number + len(found), given_at, _result(stack)), *found]
+        return [*_unstored(stack, self._revisions.last(stack.id)), *self._revisions.of_stack(stack.id)]
 
     def keep(self, given: NewDefinition) -> None:
         """Make the revision of an operation, and remove those that are too many.
@@ -61,14 +47,17 @@ class Keeping:
         Definitions of the stack that no revision has become revisions first.
         """
         stack, action = given.stack, given.action
-        earlier = [] if given.before is None else self.of_stack(given.before)
-        new = [one for one in reversed(earlier) if isinstance(one, RevisionRecord)]
-        for one in earlier[len(new) : len(new) + 1]:
+        last = [] if given.before is None else self._revisions.last(stack.id)
+        for one in last[:1]:
             self._end_missed(stack, one)
+        missed = [] if given.before is None else _unstored(given.before, last)
+        earlier = [*missed, *last]
+        number = earlier[0].number + 1 if earlier else 1
+        new = [*reversed(missed)]
         new.append(
             RevisionRecord(
                 id=new_id(),
-                number=earlier[0].number + 1 if earlier else 1,
+                number=number,
                 requested_by=action.requested_by,
                 created_at=action.created_at,
                 action_id=action.id,
@@ -84,8 +73,9 @@ class Keeping:
             )
         )
         self._revisions.insert(new)
-        if len(earlier) >= LEAST_KEPT:
-            self._revisions.delete([one.id for one in _beyond(earlier, self._most(stack) - 1)])
+        if number > LEAST_KEPT and number > (most := self._most(stack)):
+            reached = next((one.number for one in earlier if one.is_reached), 0)
+            self._revisions.delete(stack.id, number - most, reached)
 
     def _end_missed(self, stack: StackRecord, one: RevisionSummary) -> None:
         """Note the end of an action that has ended while the feature was off."""
@@ -146,10 +136,18 @@ def _result(stack: StackRecord) -> ActionStatus | None:
     return None if status is Status.IN_PROGRESS else ActionStatus.FAILED
 
 
-def _last(stored: Sequence[RevisionSummary]) -> Sequence[RevisionSummary]:
-    """Return the newest revision, and the last that was reached."""
-    reached = next((number for number, one in enumerate(stored) if one.is_reached), 0)
-    return [one for number, one in enumerate(stored) if number in (0, reached)]
+def _unstored(stack: StackRecord, last: Sequence[RevisionRecord]) -> Sequence[RevisionRecord]:
+    """Return the definitions of a stack that are not stored, the newest first. `last` is that of the store."""
+    # A rollback restores no options.
+    has_options = len(last) > 1 or any(_options(one) == _options(stack) for one in last)
+    if has_options and any(_defines(one, stack) for one in last):
+        return ()
+    number, target = last[0].number + 1 if last else 1, rollback_target(stack)
+    found: list[RevisionRecord] = []
+    if target is not stack and not _is_nothing(target) and not any(_defines(one, target) for one in last):
+        found = [_revision(target, number, stack.created_at, ActionStatus.SUCCEEDED)]
+    given_at = stack.updated_at or stack.created_at
+    return [_revision(stack, number + len(found), given_at, _result(stack)), *found]
 
 
 def _defines(revision: RevisionRecord, stack: StackRecord) -> bool:
@@ -170,12 +168,3 @@ def _undone(action: ActionRecord) -> int | None:
     """Return the number of the revision that an undo goes back to."""
     number = as_map(as_map(action.inputs.request).get("undo")).get("to")
     return number if isinstance(number, int) else None
-
-
-def _beyond(earlier: Sequence[RevisionSummary], most: int) -> Iterator[RevisionSummary]:
-    """Yield the revisions to remove.
-
-    The newest `most` stay, and the last one that was reached.
-    """
-    reached = next((one.id for one in earlier if one.is_reached), None)
-    return (one for one in earlier[most:] if one.id != reached)

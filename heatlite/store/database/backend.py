@@ -188,10 +188,6 @@ class Backend(ABC):
         """Return SQL with the marks of the driver in place of ``?``."""
         return sql if self.mark == "?" else _with_marks(sql, self.mark)
 
-    def conflict_target(self, key: Sequence[Field]) -> dict[str, Any]:
-        """Return the arguments of peewee's `on_conflict` that name a unique key."""
-        return {"conflict_target": key}
-
     # -- errors ----------------------------------------------------------------------------------
 
     def translate_error(self, error: Exception) -> Exception:

@@ -6,25 +6,21 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TypeAlias
 
 import peewee
-from peewee import Field, Insert, Query, Select
+from peewee import Query, Select
 
 from heatlite.core.errors import CommitUnanswered, DatabaseUnavailable
 from heatlite.core.runtime.bulkhead import check_may_wait, may_wait
 from heatlite.store.database.backend import backend_of
 from heatlite.store.database.limits import DEFAULT_LEASE, Limits, Pace, limits
 from heatlite.store.database.row_waits import RowWaits
-from heatlite.store.database.sql import quoted
+from heatlite.store.database.sql import marks, quoted
 from heatlite.store.database.statements import Connection, Fetched, Parameters, Row, Sent, Value, Waiting
 from heatlite.store.listeners import NO_LISTENERS, Listeners
 
 SILENT_SECONDS = 1.0
 """Seconds without queries to a server after it did not answer in time."""
-
-FieldChanges: TypeAlias = Mapping[Field, object]
-"""Fields of a model and their new values or expressions."""
 
 
 class _Closer:
@@ -143,12 +139,27 @@ class Database:
         """Run a peewee INSERT, UPDATE or DELETE and return the number of rows met."""
         return self.write(*self._compiled(query))
 
-    def upsert(self, row: Insert, key: Sequence[Field], changes: FieldChanges) -> None:
+    def upsert(
+        self,
+        table: str,
+        row: Mapping[str, Value],
+        key: Sequence[str],
+        changed: Sequence[str],
+        added: Sequence[str] = (),
+    ) -> None:
         """Insert a row, or change the row that has the same unique `key`.
 
-        One statement: on MariaDB an INSERT that meets a row and the UPDATE after it deadlock with others of the kind.
+        That one takes the values of the columns `changed`, and adds those of `added` to its own. One statement: on
+        MariaDB an INSERT that meets a row and the UPDATE after it deadlock with others of the kind.
         """
-        self.change(row.on_conflict(update=changes, **self.backend.conflict_target(key)))
+        new = {name: self.backend.new_value.format(column=self.quote(name)) for name in (*changed, *added)}
+        sets = [f"{self.quote(name)} = {new[name]}" for name in changed]
+        sets += [f"{self.quote(name)} = {table}.{self.quote(name)} + {new[name]}" for name in added]
+        self.write(
+            f"INSERT INTO {table} ({self.quote(*row)}) VALUES ({marks(row)})"
+            f" {self.backend.on_conflict.format(key=self.quote(*key))} {', '.join(sets)}",
+            [*row.values()],
+        )
 
     def _compiled(self, query: Query) -> tuple[str, list[Value]]:
         sql, parameters = self.peewee.get_sql_context().sql(query).query()  # type: ignore[no-untyped-call]

@@ -6,7 +6,7 @@ import peewee
 from msgspec.structs import replace
 
 from heatlite.core.json import canonical, dump
-from heatlite.store.database.database import FieldChanges
+from heatlite.store.database.statements import Value
 from heatlite.store.records import DroppedRecord, SuppressedRecord
 from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
@@ -61,8 +61,7 @@ class SuppressedRequests:
         row |= {"size": sum(map(len, texts)), "digest": digest}
         del row["id"]
         # Another process may have added it meanwhile.
-        repeated: FieldChanges = {Suppressed.times: Suppressed.times + record.count, Suppressed.last_time: record.time}
-        self._database.upsert(Suppressed.insert(row), [Suppressed.stack_id, Suppressed.digest], repeated)
+        self._database.upsert("suppressed", row, ["stack_id", "digest"], ["last_time"], added=["times"])
         self._make_room(root_id, record.time)
         return True
 
@@ -92,10 +91,8 @@ class SuppressedRequests:
             dropped.append(number)
             kept, stored = kept - 1, stored - size
         self._database.change(Suppressed.delete().where(Suppressed.id.in_(dropped)))
-        first = SuppressedDropped.insert(root_id=root_id, times=len(dropped), last_time=now)
-        times = SuppressedDropped.times + len(dropped)
-        counted: FieldChanges = {SuppressedDropped.times: times, SuppressedDropped.last_time: now}
-        self._database.upsert(first, [SuppressedDropped.root_id], counted)
+        row: dict[str, Value] = {"root_id": root_id, "times": len(dropped), "last_time": now}
+        self._database.upsert("suppressed_dropped", row, ["root_id"], ["last_time"], added=["times"])
 
     def dropped(self, root_id: str) -> DroppedRecord | None:
         """Return the drops from a tree's list; None if none since it was last empty."""

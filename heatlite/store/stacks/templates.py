@@ -7,7 +7,6 @@ import peewee
 
 from heatlite.core.errors import NotFound
 from heatlite.core.json import Json, canonical, dump
-from heatlite.store.database.database import FieldChanges
 from heatlite.store.database.sql import marks
 from heatlite.store.database.statements import Value
 from heatlite.store.records import TemplateRecord
@@ -91,12 +90,9 @@ class Templates:
         if self._keep(template_id, sealed):
             return template_id
         close = self._encryption.encrypt if sealed else str
-        text: FieldChanges = {
-            Template.document: close(condensed(dump(document))),
-            Template.files: close(dump(files)),
-        }
-        changes: FieldChanges = {Template.unused_since: None, **(text if sealed else {})}
-        self._database.upsert(Template.insert({Template.id: template_id, **text}), [Template.id], changes)
+        text = {"document": close(condensed(dump(document))), "files": close(dump(files))}
+        row = {"id": template_id, "unused_since": None, **text}
+        self._database.upsert("template", row, ["id"], ["unused_since", *(text if sealed else ())])
         return template_id
 
     def _keep(self, template_id: str, sealed: bool) -> bool:

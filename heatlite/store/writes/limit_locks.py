@@ -64,7 +64,7 @@ class LimitLocks:
             self._database.close()
 
     def _insert(self, name: str) -> None:
-        self._database.upsert(LimitLock.insert(name=name), [LimitLock.name], {LimitLock.name: name})
+        self._database.upsert("limit_lock", {"name": name}, ["name"], ["name"])
 
     def names(self, limit: int) -> Sequence[str]:
         """Return names that have rows."""

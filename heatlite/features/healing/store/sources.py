@@ -9,6 +9,7 @@ from heatlite.core.json import JsonMap, dump, parse
 from heatlite.features.healing.store.records import HealthSourceRecord, HealthTokenRecord
 from heatlite.features.healing.store.tables import HealthSource, HealthToken
 from heatlite.store.database.database import Database
+from heatlite.store.database.statements import Value
 from heatlite.store.rows import Rows
 
 _SOURCES = Rows(HealthSourceRecord, HealthSource)
@@ -64,14 +65,13 @@ class HealthSources:
         """End the storm of a source, if there is one; its window counts anew."""
         self._put(project, name, storm_since=None, window_from=now)
 
-    def _put(self, project: str, name: str, **changes: object) -> None:
+    def _put(self, project: str, name: str, **changes: Value) -> None:
         """Write fields of a source, and add it if it is new.
 
         Another request may write other fields at the same time.
         """
-        row: dict[str, object] = {"project": project, "name": name, **changes}
-        changed = {getattr(HealthSource, name): value for name, value in changes.items()}
-        self._database.upsert(HealthSource.insert(row), [HealthSource.project, HealthSource.name], changed)
+        row = _SOURCES.cells(HealthSourceRecord(project, name)) | changes
+        self._database.upsert("health_source", row, ["project", "name"], [*changes])
 
     def count(self, project: str) -> int:
         """Return the number of sources with a row."""

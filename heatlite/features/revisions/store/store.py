@@ -66,13 +66,22 @@ class RevisionStore(FeatureStore):
         """Return the revisions of a stack, newest first."""
         return self._summaries.select("WHERE stack_id = ? ORDER BY number DESC", (stack_id,))
 
+    def last(self, stack_id: str) -> list[RevisionRecord]:
+        """Return the newest revision of a stack, and the last one that was reached, the newest first."""
+        newest = "SELECT MAX(number) FROM revision WHERE stack_id = ?"
+        places = f"number IN (({newest}), ({newest} AND result = ?))"
+        reached = str(ActionStatus.SUCCEEDED)
+        return self._table.select(f"WHERE stack_id = ? AND {places} ORDER BY number DESC", (*[stack_id] * 3, reached))
+
     def get(self, revision_id: str) -> RevisionRecord | None:
         """Return a revision. None: it is not kept any more."""
         return self._table.first("WHERE id = ?", (revision_id,))
 
-    def delete(self, revision_ids: Sequence[str]) -> None:
-        """Remove revisions."""
-        self._table.delete(revision_ids)
+    def delete(self, stack_id: str, last: int, but: int) -> None:
+        """Remove the revisions of a stack up to the number `last`, except `but`."""
+        self.database.send(
+            "DELETE FROM revision WHERE stack_id = ? AND number <= ? AND number <> ?", (stack_id, last, but)
+        )
 
     def end(self, stack_id: str, action_id: str, result: ActionStatus) -> None:
         """Note the end of the action of a revision, if the action has one."""

@@ -1,7 +1,7 @@
 """MariaDB."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -38,9 +38,6 @@ class MariaDbBackend(Backend):
 
     def wrap(self, found: Any, limits: Limits) -> connection.Connection:  # noqa: ARG002 - PyMySQL has them
         return connection.Connection(found)
-
-    def conflict_target(self, key: Sequence["peewee.Field[Any]"]) -> dict[str, Any]:  # noqa: ARG002
-        return {}
 
     @contextmanager
     def migrating(self, database: Database) -> Iterator[None]:
