@@ -60,11 +60,9 @@ class StackClouds:
         `adopts` it; CloudError if the configured cloud cannot be identified.
         """
         home = self._store.stacks.cloud_of(stack)
-        if home is None and not self._needs(stack):
-            return None
+        if home is None and (self._clouds.name is None or not self._needs(stack)):
+            return None  # without a cloud, a resource that needs one fails with that reason
         now = self._now(lambda: self._clouds.of(stack.project, stack.id), has_to=adopts)
-        if now is None and home is None:
-            return None  # no record of the objects' cloud: a resource that needs one fails with that reason
         if now is not None and (home is None or adopts or home.is_same(now)):
             is_known = home is not None and home.is_same(now) and (home.project_id or not now.project_id)
             return None if is_known else now

@@ -185,11 +185,9 @@ class Resources:
 
     def any_protected(self, root_id: str) -> bool:
         """Return whether a live tree has a protected stack or resource."""
-        protected = "WHERE protection IS NOT NULL LIMIT 1"
-        return any(
-            self._database.read(f"SELECT 1 FROM {_TREE} JOIN {rows} {protected}", (root_id, root_id))
-            for rows in ("stack ON stack.id = tree.id", "resource ON resource.stack_id = tree.id")
-        )
+        within = "SELECT 1 FROM resource WHERE resource.stack_id = tree.id AND resource.protection IS NOT NULL"
+        sql = f"SELECT 1 FROM {_TREE} JOIN stack ON stack.id = tree.id WHERE stack.protection IS NOT NULL"
+        return bool(self._database.read(f"{sql} OR EXISTS ({within}) LIMIT 1", (root_id, root_id)))
 
     def protected(self, stack_ids: Sequence[str]) -> ResourceRecord | None:
         """Return the first protected resource of the stacks."""
