@@ -137,7 +137,10 @@ def _result(stack: StackRecord) -> ActionStatus | None:
 
 
 def _unstored(stack: StackRecord, last: Sequence[RevisionRecord]) -> Sequence[RevisionRecord]:
-    """Return the definitions of a stack that are not stored, the newest first. `last` is that of the store."""
+    """Return the definitions of a stack that are not stored, newest first.
+
+    `last` are its revisions of `RevisionStore.last`.
+    """
     # A rollback restores no options.
     has_options = len(last) > 1 or any(_options(one) == _options(stack) for one in last)
     if has_options and any(_defines(one, stack) for one in last):

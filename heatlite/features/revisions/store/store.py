@@ -67,7 +67,10 @@ class RevisionStore(FeatureStore):
         return self._summaries.select("WHERE stack_id = ? ORDER BY number DESC", (stack_id,))
 
     def last(self, stack_id: str) -> list[RevisionRecord]:
-        """Return the newest revision of a stack, and the last one that was reached, the newest first."""
+        """Return the newest revision of a stack, and the last that was reached.
+
+        The newest comes first.
+        """
         newest = "SELECT MAX(number) FROM revision WHERE stack_id = ?"
         places = f"number IN (({newest}), ({newest} AND result = ?))"
         reached = str(ActionStatus.SUCCEEDED)
