@@ -4,6 +4,8 @@ import sys
 
 try:
     import gc
+
+    gc.disable()  # a collection would find nothing, as in `quick_imports`
     from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager, contextmanager
     from pathlib import Path
@@ -16,6 +18,9 @@ try:
     from heatlite.cli.transport import HTTPTransport, Transport, WSGITransport, credentials
     from heatlite.core.config import Auth, Settings, load
     from heatlite.core.json import JsonMap
+
+    gc.freeze()
+    gc.enable()
 except KeyboardInterrupt:
     sys.exit(130)  # INTERRUPTED of `cli.main`, which may not be imported yet
 
@@ -61,9 +66,10 @@ class Program:
         return DRIVERS if self._one_command and settings.database.startswith("sqlite:") else ()
 
     def features(self) -> "Sequence[Feature]":
-        from heatlite import feature
+        with quick_imports(()):
+            from heatlite import feature
 
-        return feature.installed()
+            return feature.installed()
 
     def running_server(self, settings: Settings) -> str | None:
         from heatlite.store.database.engine_lock import engine_of
@@ -76,23 +82,23 @@ class Program:
         url = self.running_server(settings)
         if url is not None:
             return HTTPTransport(url, credentials(settings), is_here=True)
+        # Access to the database file needs no further authentication.
+        own = replace(settings, auth=Auth.NONE, policy_file=None)
         with quick_imports(self._needless(settings)):
             from heatlite import wiring
             from heatlite.administration import EngineBusy
 
-        # Access to the database file needs no further authentication.
-        own = replace(settings, auth=Auth.NONE, policy_file=None)
-        try:
-            if reads_only:
-                embedded = wiring.reader(own, self._one_command)
-            else:
-                embedded = wiring.embedded(own, one_command=self._one_command)
-        except EngineBusy:
-            url = self.running_server(settings)  # one that has started since
-            if url is None:
-                raise
-            return HTTPTransport(url, credentials(settings), is_here=True)
-        return WSGITransport(embedded.app, embedded.close, f"of {settings.shown_database}")
+            try:
+                if reads_only:
+                    embedded = wiring.reader(own, self._one_command)
+                else:
+                    embedded = wiring.embedded(own, one_command=self._one_command)
+            except EngineBusy:
+                url = self.running_server(settings)  # one that has started since
+                if url is None:
+                    raise
+                return HTTPTransport(url, credentials(settings), is_here=True)
+            return WSGITransport(embedded.app, embedded.close, f"of {settings.shown_database}")
 
     def serve(self, settings: Settings) -> None:
         with quick_imports(self._needless(settings)):

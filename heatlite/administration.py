@@ -113,7 +113,7 @@ def check_keys(store: Store, warns: bool = True) -> None:
 
     Logs a warning if there is no key. Raises BadSetting, UnreadableSecret.
     """
-    if store.encryption.cipher is None and warns:
+    if warns and store.encryption.cipher is None:
         log.warning(
             "%s Credentials of clients are not stored; hidden parameters and values made from them are stored in clear"
             " text.",

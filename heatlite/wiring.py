@@ -414,8 +414,8 @@ def _components(
     guarding = cache(lambda: _guarding(components))
     admission = Admission(store, clock, settings, stack_clouds, examiners, defined, guarding)
     accounts = _accounts(settings, store, provider, clouds) if works else None
-    cipher = store.encryption.cipher
-    self_auth = None if settings.auth is Auth.NONE or cipher is None else SelfAuth(cipher, clock)
+    cipher = None if settings.auth is Auth.NONE else store.encryption.cipher
+    self_auth = None if cipher is None else SelfAuth(cipher, clock)
     regions = Regions(endpoints(settings), public_url, self_auth)
     services = Services(
         StoredMailbox(store, clock),

@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING
 
 from heatlite.core.actions.decisions import Decider
 from heatlite.feature import active
-from heatlite.features.approvals.operations import Approvals
 
 if TYPE_CHECKING:
     from heatlite.api.components import Components
     from heatlite.features.approvals.examiner import ApprovalExaminer
+    from heatlite.features.approvals.operations import Approvals
 
 
-def operations(core: "Components") -> Approvals:
+def operations(core: "Components") -> "Approvals":
     """Return the operations. Get them by `Components.of`."""
+    from heatlite.features.approvals.operations import Approvals
+
     @cache
     def deciders() -> Mapping[str, Decider]:
         return {name: found for one in active(core.settings) for name, found in one.deciders(core).items()}

@@ -56,7 +56,9 @@ class QuotaFeature(Feature):
 
         return (QuotaStore,)
 
-    def examiner(self, components: "Components") -> "Examiner":
+    def examiner(self, components: "Components") -> "Examiner | None":
+        if components.settings.cloud is None:
+            return None  # there are no quotas
         from heatlite.features.quota.parts import Quotas
 
         return components.of(Quotas).examiner
