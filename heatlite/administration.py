@@ -108,12 +108,13 @@ def _upgrade(store: Store) -> list[str]:
         raise busy(error.info, str(store.database.path)) from error
 
 
-def check_keys(store: Store, warns: bool = True) -> None:
+def check_keys(store: Store, warns: bool = True, reads_file: bool = True) -> None:
     """Check that the keys fit the stored secrets, before they encrypt anything.
 
-    Logs a warning if there is no key. Raises BadSetting, UnreadableSecret.
+    Logs a warning if there is no key. Without `reads_file` the first secret reads, or makes, a key file. Raises
+    BadSetting, UnreadableSecret.
     """
-    if warns and store.encryption.cipher is None:
+    if reads_file and store.encryption.cipher is None and warns:
         log.warning(
             "%s Credentials of clients are not stored; hidden parameters and values made from them are stored in clear"
             " text.",

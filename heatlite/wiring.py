@@ -210,7 +210,7 @@ def embedded(
     for one in features:
         one.check_engine(settings)
     store = open_store(settings)
-    check_keys(store, warns=url is not None or hints is not None)
+    check_keys(store, url is not None or hints is not None, not one_command or bool(settings.encryption_keys))
     meter = metering(settings, store, clock)
     try:
         lock = None if hints is not None else lock_engine(store, url)

@@ -16,8 +16,10 @@ WORDS = {State.FITS: "it fits", State.SHORT: "does not fit", State.UNKNOWN: "not
 def planned(facts: Object) -> PlanFacts:
     """Return the lines of a plan, and whether it does not fit.
 
-    A plan that needs nothing has no lines.
+    A plan that needs nothing, or was not compared, has no lines.
     """
+    if "quota" not in facts:
+        return PlanFacts()
     quota = an_object(facts, "quota")
     kinds = [convert(one, KindState) for one in objects(quota, "kinds")]
     if not kinds:

@@ -89,9 +89,6 @@ class FieldEncryption:
     @property
     def cipher(self) -> Cipher | None:
         """The cipher of `open_cipher`, opened on first use. Raises MissingKey, too."""
-        return self._open()
-
-    def _open(self) -> Cipher | None:
         with self._lock:
             if not self._is_open:
                 self._cipher = open_cipher(self._keys, self.database.path, self._has_secrets)
@@ -115,10 +112,8 @@ class FieldEncryption:
         """Decrypt some of the oldest and newest secrets of each table in use.
 
         Not all: it runs at each start. With `also_off` also of all tables of features that are off. Raises
-        UnreadableSecret, and as `cipher` for keys of the setting. A key file is read with the first secret.
+        UnreadableSecret.
         """
-        if self._keys:
-            self._open()
         for table in self._with_rows(_with_secrets(self.stored() if also_off else self._models)):
             rows = self._ends(table)
             secrets = [row for row in rows if PREFIX in row]
