@@ -412,6 +412,16 @@ class ImportDiffers(Conflict):
     ways = (WayOut(text="correct the definition, or let the next update change the objects (changes: list)"),)
 
 
+class SnapshotOutdated(Conflict):
+    """A snapshot has what has moved since, and a restore cannot leave that out."""
+
+    text = (
+        "Snapshot {snapshot} of stack {stack_name} cannot be restored: {names}. Nothing was done. Move that back first"
+        " (heatlite move), or go back to a revision (heatlite history {stack_name})."
+    )
+    ways = (WayOut(text="shows revisions to go back to", command="heatlite history {stack_name}"),)
+
+
 class NestedMember(Conflict):
     """A member is a nested stack: it is no object that leaves alone."""
     ways = (WayOut(text="shows the group and its members", command="heatlite resources {stack_name}"),)

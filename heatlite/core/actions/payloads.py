@@ -80,6 +80,8 @@ class ActionInputs(Struct, frozen=True, omit_defaults=True):
 
     resources: AnyMap | None = None
     """Of an adoption or a restore: the recorded resources, by name."""
+    left_out: Mapping[str, str] = {}
+    """Of a restore: places of resources of the snapshot that have moved to other stacks since, by name."""
     converge: bool = False
     """Observe the real objects before the update is planned."""
     retry: bool = False

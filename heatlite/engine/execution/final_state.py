@@ -62,6 +62,9 @@ def completed_stack(
         reason += f"{DRIFTED}{', '.join(sorted(drifted))} (see resources)"
     if left:
         reason += f". {LEFT}{'; '.join(left)}"
+    if inputs.left_out and verb is Verb.RESTORE:
+        moved = [f"{name} (now {place})" for name, place in sorted(inputs.left_out.items())]
+        reason += f". Left out, for it has moved: {abbreviated(moved)}"
     if verb is not Verb.DELETE:
         reason += restricted_text(stack)
     stack = with_state(stack, verb, Status.COMPLETE, reason)

@@ -19,18 +19,20 @@ from heatlite.engine.admission.claims import Asked, tries_again
 from heatlite.engine.admission.offered_types import check_types
 from heatlite.engine.admission.preparation import Preparation, Prepared
 from heatlite.engine.operations import asked
+from heatlite.engine.operations.redefining.departed import Restorable, restorable
 from heatlite.engine.operations.stacks import updated
 from heatlite.engine.planning.snapshot_parts import parts, row_of_entry
 from heatlite.engine.preview.preview import StackPreview, check_protected
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.definitions import Definitions
-from heatlite.engine.state.requests import Adopted, Later, Request
+from heatlite.engine.state.requests import Later, Request
 from heatlite.engine.state.stack_document import check_document, hidden_in, read_record, without_data
 from heatlite.engine.state.unit_of_work import stack_event, with_state
 from heatlite.engine.types.resource_factory import EngineServices, ResourceFactory
 from heatlite.engine.types.type_calls import type_code
 from heatlite.store.records import SnapshotRecord, StackRecord
 from heatlite.store.store import Store
+from heatlite.template.document import Definition
 
 
 class Snapshots:
@@ -130,7 +132,8 @@ class Snapshots:
         path = f"/snapshots/{snapshot_id}/restore"
         examine = partial(self._examined, stack, snapshot_id)
         prechecked = self._admission.precheck(context, Operation.RESTORE, stack, "POST", path, guard, examine=examine)
-        record = self._restorable(stack, snapshot_id)
+        found = self._restorable(stack, snapshot_id)
+        record = found.record
         request = Request(adopted=record)
         prepared = self._preparation.new(stack, request)
         check_types(context, prepared.types)
@@ -153,7 +156,7 @@ class Snapshots:
             check_protected(prepared.definition, resources)
             self._store.stacks.save(after)
             self._store.events.append_many([stack_event(after, now)])
-            inputs = ActionInputs(resources=record.resources, guard=guarded)
+            inputs = ActionInputs(resources=record.resources, left_out=found.left_out, guard=guarded)
             action = self._admission.enqueue(context, after, Verb.RESTORE, inputs)
             self._admission.guarded(action)
             self._admission.define(stack, after, action)
@@ -183,19 +186,25 @@ class Snapshots:
 
         return Asked(context, after, prepared.types, preview, content=lambda: content, later=lambda: later)
 
-    def _restorable(self, stack: StackRecord, snapshot_id: str) -> Adopted:
-        """Return the stack document of a snapshot.
+    def _restorable(self, stack: StackRecord, snapshot_id: str) -> Restorable:
+        """Return the stack document of a snapshot, without what has moved since.
 
-        Raises SnapshotNotFound, and NotSupported for an incomplete one.
+        Raises SnapshotNotFound, NotSupported for an incomplete one, and SnapshotOutdated.
         """
         snapshot = self.get(stack, snapshot_id)
         if snapshot.verb is not Verb.CREATE or snapshot.status is not Status.COMPLETE:
             raise NotSupported("Restoring a snapshot that is not complete is not supported.")
-        return read_record(snapshot.data)
+        record = read_record(snapshot.data)
+
+        def define() -> Definition:
+            return self._preparation.new(stack, Request(adopted=record)).definition
+
+        return restorable(self._store, stack, snapshot_id, record, define)
 
     def _examined(self, stack: StackRecord, snapshot_id: str) -> Examined:
         """Return types and effect of a restore. Raises as `_restorable`."""
-        found = self._preparation.examined(stack, Request(adopted=self._restorable(stack, snapshot_id)), False)
+        record = self._restorable(stack, snapshot_id).record
+        found = self._preparation.examined(stack, Request(adopted=record), False)
         return replace(found, effect={"snapshot": snapshot_id, **found.effect})
 
     def delete(self, context: Context, stack: StackRecord, snapshot_id: str) -> None:

@@ -74,18 +74,6 @@ class MoveReplaces(Conflict):
     ways = (WayOut(text="changes those properties first", command="heatlite up FILE -n {stack_name}"),)
 
 
-class SnapshotNames(Conflict):
-    """A snapshot has resources under names that a move would change."""
-
-    text = (
-        "Snapshot {snapshot} of stack {stack_name} has {names}: a restore would delete what has moved. Nothing was"
-        " done. Delete the snapshot first (openstack stack snapshot delete {stack_name} {snapshot})."
-    )
-    ways = (
-        WayOut(text="deletes the snapshot", command="openstack stack snapshot delete {stack_name} {snapshot}"),
-    )
-
-
 class ReferencesCross(Conflict):
     """A move would divide what reads each other between two templates."""
 

@@ -32,14 +32,14 @@ from heatlite.engine.state.values import current_rows
 from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.features.ownership import membership, only_move
 from heatlite.features.ownership.bodies import MoveRequest
-from heatlite.features.ownership.errors import MoveReplaces, ReferencesCross, SnapshotNames
+from heatlite.features.ownership.errors import MoveReplaces, ReferencesCross
 from heatlite.features.ownership.membership import Membership
-from heatlite.features.ownership.renames import Foreign, carried, renamed
 from heatlite.plugin.groups import MEMBER_NAME, SizedGroup
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.signing import KEY
 from heatlite.store.feature_store import Moved, Place
 from heatlite.store.records import EventRecord, ResourceRecord, StackRecord
+from heatlite.template.definitions.renames import Foreign, carried, renamed
 from heatlite.template.document import Definition
 from heatlite.template.edits import Part, edits_between
 from heatlite.template.expression import requires
@@ -106,7 +106,7 @@ class Moves:
         """Move resources of a tree, in one transaction.
 
         `body` is the request, for a replay after a lock. Raises PlanChanged, MoveReplaces, ReferencesCross,
-        SnapshotNames, TemplateShared, ResourceNotFound, InvalidStackState, and as `Admission.admitted`.
+        TemplateShared, ResourceNotFound, InvalidStackState, and as `Admission.admitted`.
         """
         request = self._core.admission.precheck(context, Operation.MOVE, stack, "POST", "/actions", body)
         require_given("move", asked.plan_digest)
@@ -278,11 +278,6 @@ class Moves:
             if row.is_locked and binds:
                 text = f"Resource {path} of stack {stack.name} is locked: heatlite unlock {stack.name}."
                 raise InvalidStackState(text)
-        for snapshot in self._store.snapshots.each(stack.id):
-            known = [path for path in moving if _is_recorded(as_map(snapshot.data), path.split("/"))]
-            if known or snapshot.status is Status.IN_PROGRESS:
-                names = ", ".join(sorted(known or moving))
-                raise SnapshotNames(stack_name=stack.name, snapshot=snapshot.id, names=names)
 
     def _side(
         self,
@@ -350,16 +345,6 @@ def _row(level: Level, name: str) -> ResourceRecord:
         text = f"Resource {name} of stack {stack.name} is between two states: update the stack first (heatlite up)."
         raise InvalidStackState(text)
     return row
-
-
-def _is_recorded(data: JsonMap, names: Sequence[str]) -> bool:
-    """Return whether a snapshot has a resource."""
-    for name in names:
-        resources = as_map(data.get("resources"))
-        if name not in resources:
-            return False
-        data = as_map(resources[name])
-    return True
 
 
 def _levels(tree: Tree, steps: Sequence[_Step]) -> dict[Path, Level]:
