@@ -26,8 +26,7 @@ from heatlite.core.config import BadSetting, FeatureSettings, Settings, UnknownS
 from heatlite.core.runtime.entry_points import announced
 
 if TYPE_CHECKING:
-    from heatlite.api.access.authentication import AccessControl, Credentials
-    from heatlite.api.audit import AuditTrail
+    from heatlite.api.access.authentication import Credentials
     from heatlite.api.components import Components
     from heatlite.api.routes import Routes
     from heatlite.cli.client import Client, Object, Stack
@@ -93,8 +92,14 @@ class Feature:
     """Titles of the help → modules → their commands, as in `cli.main.SECTIONS`."""
     extends: Mapping[str, Sequence[str]] = MappingProxyType({})
     """Commands of the core (`up`, `ls`) → modules that add options to them."""
+    routes: str = ""
+    """Module whose `add` adds its routes."""
+    actions: str = ""
+    """Module whose `actions` returns its actions on stacks."""
+    rows: Sequence[str] = ()
+    """Stores of its rows: ``module:Class``."""
     modules: Sequence[str] = ()
-    """Modules that a server imports before it forks: processes share them."""
+    """Further modules of a server, see `shared_modules`."""
     options: Mapping[str, Sequence[str]] = MappingProxyType({})
     """Query keys of requests that begin or preview operations → their values."""
     change_options: Mapping[str, Sequence[str]] = MappingProxyType({})
@@ -109,9 +114,18 @@ class Feature:
     pages: str = ""
     """Module of its pages for a browser, imported where such are served. They are its `PAGES`."""
 
+    def shared_modules(self) -> list[str]:
+        """Return the modules that a server imports before it forks: processes share them."""
+        return [one for one in (self.routes, self.actions, *self.modules) if one]
+
     def rules(self) -> Mapping[str, frozenset[str]]:
-        """Return the rules of its routes and types, with the roles of which one suffices."""
-        return {}
+        """Return its rules of access, with the roles of which one suffices.
+
+        Those of routes and actions on stacks are the `RULES` of the module `rules` beside theirs.
+        """
+        package = (self.routes or self.actions).rpartition(".")[0]
+        found: Mapping[str, frozenset[str]] = import_module(f"{package}.rules").RULES if package else {}
+        return found
 
     def types(self) -> Mapping[str, str]:
         """Return its resource types: names → ``module:Class``.
@@ -139,7 +153,8 @@ class Feature:
 
     def stores(self) -> "Sequence[type[FeatureStore]]":
         """Return the stores of its rows."""
-        return ()
+        places = (one.partition(":") for one in self.rows)
+        return [getattr(import_module(module), name) for module, _, name in places]
 
     def credentials(self, store: "Store", clock: "Clock") -> "Sequence[Credentials]":
         """Return the kinds of credentials that it admits beside users."""
@@ -235,12 +250,15 @@ class Feature:
 
     def stack_actions(self, components: "Components") -> "Mapping[str, StackAction]":
         """Return its actions on stacks, by the key of the body."""
-        return {}
+        if not self.actions:
+            return {}
+        found: Mapping[str, StackAction] = import_module(self.actions).actions(components)
+        return found
 
-    def add_routes(
-        self, routes: "Routes", components: "Components", access: "AccessControl", trail: "AuditTrail"
-    ) -> None:
+    def add_routes(self, routes: "Routes", components: "Components") -> None:
         """Add routes to the application. Raises BadSetting, MissingLibrary."""
+        if self.routes:
+            import_module(self.routes).add(routes, components)
 
 
 class Unloadable(Feature):

@@ -15,7 +15,6 @@ from heatlite.administration import NO_CIPHER, EngineBusy, check_keys, lock_engi
 from heatlite.api.access.authentication import AccessControl
 from heatlite.api.access.factory import create_access_control
 from heatlite.api.app import create_app
-from heatlite.api.audit import AuditTrail
 from heatlite.api.components import Components
 from heatlite.api.event_streams import MAX_DURATION, Streams
 from heatlite.api.routes import App, Routes
@@ -133,18 +132,17 @@ class Embedded(Struct, frozen=True):
             self.lock.close()
 
 
-def _create_app(components: Components, settings: Settings, meter: Meter, on_demand: bool = False) -> App:
+def _create_app(components: Components, on_demand: bool = False) -> App:
     """Create the application. Raises BadSetting, MissingLibrary."""
-    features, access = active(settings), components.access()
+    features = active(components.settings)
 
-    def add_features(routes: Routes, trail: AuditTrail) -> None:
+    def add_features(routes: Routes) -> None:
         for one in features:
-            one.add_routes(routes, components, access, trail)
+            one.add_routes(routes, components)
 
     options = {key: values for one in features for key, values in one.options.items()}
     of_changes = {key: values for one in features for key, values in one.change_options.items()}
-    off_here = off(settings)
-    return create_app(components, settings, meter, access, add_features, off_here, options, of_changes, on_demand)
+    return create_app(components, add_features, off(components.settings), options, of_changes, on_demand)
 
 
 def rules(settings: Settings) -> Mapping[str, frozenset[str]]:
@@ -171,7 +169,7 @@ def reader(settings: Settings, one_command: bool = False) -> Embedded:
         committed=components.streams.wake,
     )
     store.listen(listeners)
-    return Embedded(cache(partial(_create_app, components, settings, meter, one_command)), components, meter)
+    return Embedded(cache(partial(_create_app, components, one_command)), components, meter)
 
 
 def api(settings: Settings, clock: Clock | None = None, hints: Hints | None = None) -> Embedded:
@@ -186,7 +184,7 @@ def api(settings: Settings, clock: Clock | None = None, hints: Hints | None = No
     dispatcher = _dispatcher(settings, store)
     listeners = _listeners(components, meter, dispatcher, ignore, ignore, hints)
     store.listen(listeners if hints is None else hints.for_engine(listeners))
-    return Embedded(cache(partial(_create_app, components, settings, meter)), components, meter, dispatcher)
+    return Embedded(cache(partial(_create_app, components)), components, meter, dispatcher)
 
 
 def embedded(
@@ -264,7 +262,7 @@ def embedded(
     for work in works.values():
         work.start(one_command)
     dispatcher.attach(worker)
-    make_app = cache(partial(_create_app, components, settings, meter, one_command))
+    make_app = cache(partial(_create_app, components, one_command))
     return Embedded(make_app, components, meter, dispatcher, timer, worker, sinks, works, lock)
 
 

@@ -10,7 +10,6 @@ from falcon.media import JSONHandler
 from falcon.routing import CompiledRouter
 
 from heatlite.api import faults
-from heatlite.api.access.authentication import AccessControl
 from heatlite.api.access.login_throttle import proxies
 from heatlite.api.access.policy import OPEN
 from heatlite.api.audit import AuditTrail
@@ -37,7 +36,6 @@ from heatlite.api.handlers.stacks import (
 from heatlite.api.middleware import RequestMiddleware
 from heatlite.api.request import Request
 from heatlite.api.routes import App, P, Router, Routes, S
-from heatlite.core.config import Settings
 from heatlite.core.json import dump
 from heatlite.core.runtime.meter import Meter
 
@@ -47,21 +45,19 @@ INSTANT = frozenset({"/", "/versions", "/healthcheck", "/openapi.json", "/docs"}
 
 def create_app(
     components: Components,
-    settings: Settings,
-    meter: Meter,
-    access: AccessControl,
-    add_features: Callable[[Routes, AuditTrail], None],
+    add_features: Callable[[Routes], None],
     off: Sequence[str],
     options: Mapping[str, Sequence[str]],
     change_options: Mapping[str, Sequence[str]],
     on_demand: bool = False,
 ) -> App:
-    """Create the WSGI application. Raises BadSetting.
+    """Create the WSGI application. Raises BadSetting, MissingLibrary.
 
     `add_features` adds the routes of features, and `off` names those that are off. `options` and `change_options` are
     query keys of features with their values. With `on_demand`, further routes and those of features are added when a
     request needs one.
     """
+    settings, meter, access = components.settings, components.meter, components.access()
     trail = AuditTrail(components.store.audit, components.clock, proxies(settings.trusted_proxies))
     router = Router() if on_demand else CompiledRouter()
     middleware = RequestMiddleware(
@@ -70,7 +66,7 @@ def create_app(
     app: App = falcon.App(request_type=Request, middleware=middleware, router=router)
     app.req_options.strip_url_path_trailing_slash = True
     app.resp_options.media_handlers[falcon.MEDIA_JSON] = JSONHandler(dumps=dump)
-    routes = Routes(app, middleware)
+    routes = Routes(app, middleware, trail)
     faults.install(app, routes.under_project, off, components.ways_out)
     _add_server(routes, components, meter if settings.metrics else None)
     _add_stacks(routes, components, settings.hidden_stack_tags)
@@ -80,7 +76,7 @@ def create_app(
         from heatlite.api import further_routes
 
         further_routes.add(routes, components)
-        add_features(routes, trail)
+        add_features(routes)
 
     if isinstance(router, Router):
         router.add_on_demand(add_further)

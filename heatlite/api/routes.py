@@ -12,6 +12,7 @@ from falcon.constants import COMBINED_METHODS
 from falcon.routing import CompiledRouter, map_http_methods
 
 from heatlite.api.access.policy import SIGNAL
+from heatlite.api.audit import AuditTrail
 from heatlite.api.middleware import Keys, RequestMiddleware
 from heatlite.api.request import Request
 
@@ -60,8 +61,9 @@ class Router(CompiledRouter):
 class Routes:
     """Adds routes to the application, with the rule of each method (`access.policy`)."""
 
-    def __init__(self, app: App, middleware: RequestMiddleware) -> None:
+    def __init__(self, app: App, middleware: RequestMiddleware, trail: AuditTrail) -> None:
         self.app = app
+        self.trail = trail
         self.under_project: set[str] = set()
         """First segments of the paths below a project."""
         self._middleware = middleware

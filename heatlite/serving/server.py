@@ -90,7 +90,7 @@ def _supervisor(settings: Settings, bound: socket, hints: Hints) -> Supervisor:
         unblock()
         Server(settings, partial(wiring.api, hints=hints), settings.serve_processes, bound).run()
 
-    for module in (*COMMON, *(name for one in active(settings) for name in one.modules)):
+    for module in (*COMMON, *(name for one in active(settings) for name in one.shared_modules())):
         import_module(module)
     gc.freeze()  # a collection would write to the memory that processes share after the fork
     children = (Child("the engine", run_engine), Child("the API", run_api, reloads=True))

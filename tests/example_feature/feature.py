@@ -3,7 +3,7 @@
 Its package has the entry point ``reports = …feature:feature``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from heatlite.core.config import FeatureSettings
@@ -11,7 +11,6 @@ from heatlite.feature import Feature
 
 if TYPE_CHECKING:
     from heatlite.clients.finders import Finder
-    from heatlite.store.feature_store import FeatureStore
 
 
 class ReportSettings(FeatureSettings, frozen=True):
@@ -30,11 +29,7 @@ class Reports(Feature):
 
     name = "reports"
     settings = ReportSettings
-
-    def stores(self) -> "Sequence[type[FeatureStore]]":
-        from tests.example_feature.store import ReportStore
-
-        return (ReportStore,)
+    rows = ("tests.example_feature.store:ReportStore",)
 
     def types(self) -> Mapping[str, str]:
         return {"Example::Report": "tests.example_feature.types:ReportResource"}

@@ -518,7 +518,7 @@ from heatlite.core.config import load
 from heatlite.feature import active, installed
 settings = load(installed, environ={"HEATLITE_DATABASE": "sqlite:///own.db", "HEATLITE_UI": "true"})
 preflight.check_servable(settings)
-for name in (*server.COMMON, *(name for one in active(settings) for name in one.modules)):
+for name in (*server.COMMON, *(name for one in active(settings) for name in one.shared_modules())):
     import_module(name)
 shared = {*sys.modules}
 api = wiring.api(settings)

@@ -1,22 +1,18 @@
 """Statement of the feature approvals."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from heatlite.feature import Feature, is_active
 
 if TYPE_CHECKING:
-    from heatlite.api.access.authentication import AccessControl
-    from heatlite.api.audit import AuditTrail
     from heatlite.api.components import Components
-    from heatlite.api.routes import Routes
     from heatlite.cli.client import Client, Object, Stack
     from heatlite.cli.session import PlanFacts
     from heatlite.core.actions.decisions import Decision
     from heatlite.core.status import ActionStatus
     from heatlite.engine.admission.claims import Examiner
     from heatlite.engine.why.tree import Told, Tree
-    from heatlite.store.feature_store import FeatureStore
     from heatlite.store.records import ActionRecord
 
 OPTION, REFUSE, WAIT = "approval", "refuse", "wait"
@@ -26,20 +22,11 @@ class ApprovalsFeature(Feature):
     """Decisions of people that operations wait for."""
 
     name = "approvals"
+    routes = "heatlite.features.approvals.api.routes"
+    rows = ("heatlite.features.approvals.store.store:ApprovalStore",)
     commands = {"Health, locks and protection": {"heatlite.features.approvals.commands.approvals": ("approval",)}}
-    modules = ("heatlite.features.approvals.api.routes",)
     pages = "heatlite.features.approvals.pages"
     change_options = {OPTION: (REFUSE, WAIT)}
-
-    def rules(self) -> Mapping[str, frozenset[str]]:
-        from heatlite.features.approvals.api.rules import RULES
-
-        return RULES
-
-    def stores(self) -> "Sequence[type[FeatureStore]]":
-        from heatlite.features.approvals.store.store import ApprovalStore
-
-        return (ApprovalStore,)
 
     def sweeps(self, components: "Components", one_command: bool) -> Sequence[Callable[[], None]]:
         from heatlite.features.approvals.store.store import ApprovalStore
@@ -95,13 +82,6 @@ class ApprovalsFeature(Feature):
         from heatlite.features.approvals.commands.lines import planned
 
         return PlanFacts(planned(facts))
-
-    def add_routes(
-        self, routes: "Routes", components: "Components", access: "AccessControl", trail: "AuditTrail"
-    ) -> None:
-        from heatlite.features.approvals.api.routes import add
-
-        add(routes, components)
 
 
 feature = ApprovalsFeature()

@@ -1,17 +1,9 @@
 """Statement of the feature change policy."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from heatlite.core.config import Auth, BadSetting, FeatureSettings, Settings
 from heatlite.feature import Feature
-
-if TYPE_CHECKING:
-    from heatlite.api.access.authentication import AccessControl
-    from heatlite.api.audit import AuditTrail
-    from heatlite.api.components import Components
-    from heatlite.api.routes import Routes
-    from heatlite.store.feature_store import FeatureStore
 
 
 class ChangePolicySettings(FeatureSettings, frozen=True):
@@ -50,29 +42,13 @@ class ChangePolicyFeature(Feature):
 
     name = "change_policy"
     settings = ChangePolicySettings
+    routes = "heatlite.features.change_policy.api.routes"
+    rows = ("heatlite.features.change_policy.store.store:ChangePolicyStore",)
     commands = {
         "Health, locks and protection": {
             "heatlite.features.change_policy.commands.change_policy": ("change-policy",),
         }
     }
-    modules = ("heatlite.features.change_policy.api.routes",)
-
-    def rules(self) -> Mapping[str, frozenset[str]]:
-        from heatlite.features.change_policy.api.rules import RULES
-
-        return RULES
-
-    def stores(self) -> "Sequence[type[FeatureStore]]":
-        from heatlite.features.change_policy.store.store import ChangePolicyStore
-
-        return (ChangePolicyStore,)
-
-    def add_routes(
-        self, routes: "Routes", components: "Components", access: "AccessControl", trail: "AuditTrail"
-    ) -> None:
-        from heatlite.features.change_policy.api.routes import add
-
-        add(routes, components)
 
 
 feature = ChangePolicyFeature()

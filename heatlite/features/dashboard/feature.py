@@ -1,6 +1,6 @@
 """Statement of the feature dashboard."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from heatlite.core.config import FeatureSettings, Settings
@@ -9,10 +9,8 @@ from heatlite.feature import Feature
 
 if TYPE_CHECKING:
     from heatlite.api.access.authentication import AccessControl
-    from heatlite.api.audit import AuditTrail
     from heatlite.api.components import Components
     from heatlite.api.routes import App, Routes
-    from heatlite.store.feature_store import FeatureStore
 
 
 class DashboardSettings(FeatureSettings, frozen=True):
@@ -30,11 +28,7 @@ class Dashboard(Feature):
 
     name = "dashboard"
     settings = DashboardSettings
-
-    def stores(self) -> "Sequence[type[FeatureStore]]":
-        from heatlite.features.dashboard.store.store import SessionStore
-
-        return (SessionStore,)
+    rows = ("heatlite.features.dashboard.store.store:SessionStore",)
 
     def check(self, settings: Settings) -> None:
         if settings.of(DashboardSettings).ui:
@@ -43,11 +37,9 @@ class Dashboard(Feature):
 
             pages_of(settings)  # processes of the API share the modules
 
-    def add_routes(
-        self, routes: "Routes", components: "Components", access: "AccessControl", trail: "AuditTrail"
-    ) -> None:
+    def add_routes(self, routes: "Routes", components: "Components") -> None:
         if components.settings.of(DashboardSettings).ui:
-            _mount()(routes.app, access, components)
+            _mount()(routes.app, components.access(), components)
 
 
 def _mount() -> "Callable[[App, AccessControl, Components], None]":

@@ -7,8 +7,6 @@ from heatlite.feature import Feature
 from heatlite.features.guards.bodies import GuardKeys
 
 if TYPE_CHECKING:
-    from heatlite.api.access.authentication import AccessControl
-    from heatlite.api.audit import AuditTrail
     from heatlite.api.components import Components
     from heatlite.api.routes import Routes
     from heatlite.cli.client import Client, Object, Stack
@@ -16,7 +14,6 @@ if TYPE_CHECKING:
     from heatlite.core.status import ActionStatus
     from heatlite.engine.state.guarding import Guarding
     from heatlite.engine.why.tree import Told, Tree
-    from heatlite.store.feature_store import FeatureStore
     from heatlite.store.records import ActionRecord
 
 
@@ -24,6 +21,7 @@ class GuardsFeature(Feature):
     """Guards updates until their clean-up."""
 
     name = "guards"
+    rows = ("heatlite.features.guards.store.store:GuardStore",)
     body = GuardKeys
     modules = ("heatlite.features.guards.guards",)
     commands = {"Stacks": {"heatlite.features.guards.commands.guards": ("end-bake",)}}
@@ -33,11 +31,6 @@ class GuardsFeature(Feature):
         from heatlite.features.guards.commands.guards import planned
 
         return planned(facts)
-
-    def stores(self) -> "Sequence[type[FeatureStore]]":
-        from heatlite.features.guards.store.store import GuardStore
-
-        return (GuardStore,)
 
     def guarding(self, components: "Components") -> "Guarding":
         from heatlite.features.guards.guards import Guards
@@ -49,9 +42,7 @@ class GuardsFeature(Feature):
 
         return with_end(tree, told)
 
-    def add_routes(
-        self, routes: "Routes", components: "Components", access: "AccessControl", trail: "AuditTrail"
-    ) -> None:
+    def add_routes(self, routes: "Routes", components: "Components") -> None:
         from heatlite.feature import is_active
         from heatlite.features.guards.guards import HEALING, Guards
 

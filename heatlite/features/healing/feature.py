@@ -7,15 +7,11 @@ from heatlite.core.config import FeatureSettings
 from heatlite.feature import Feature
 
 if TYPE_CHECKING:
-    from heatlite.api.access.authentication import AccessControl, Credentials
-    from heatlite.api.audit import AuditTrail
+    from heatlite.api.access.authentication import Credentials
     from heatlite.api.components import Components
-    from heatlite.api.routes import Routes
     from heatlite.core.actions.decisions import Decider
     from heatlite.core.clock import Clock
-    from heatlite.engine.state.requests import StackAction
     from heatlite.engine.why.tree import Told, Tree
-    from heatlite.store.feature_store import FeatureStore
     from heatlite.store.store import Store
 
 
@@ -31,24 +27,17 @@ class HealingFeature(Feature):
 
     name = "healing"
     settings = HealingSettings
+    routes = "heatlite.features.healing.api.routes"
+    actions = "heatlite.features.healing.api.actions"
+    rows = ("heatlite.features.healing.store.store:HealingStore",)
     commands = {
         "Health, locks and protection": {
             "heatlite.features.healing.commands.healing": ("heal", "healing", "incident"),
             "heatlite.features.healing.commands.health": ("health",),
         }
     }
-    modules = tuple(f"heatlite.features.healing.api.{one}" for one in ("routes", "actions", "tokens"))
+    modules = ("heatlite.features.healing.api.tokens",)
     pages = "heatlite.features.healing.pages"
-
-    def rules(self) -> Mapping[str, frozenset[str]]:
-        from heatlite.features.healing.api.rules import RULES
-
-        return RULES
-
-    def stores(self) -> "Sequence[type[FeatureStore]]":
-        from heatlite.features.healing.store.store import HealingStore
-
-        return (HealingStore,)
 
     def credentials(self, store: "Store", clock: "Clock") -> "Sequence[Credentials]":
         from heatlite.features.healing.api.tokens import IntakeTokens
@@ -80,18 +69,6 @@ class HealingFeature(Feature):
         from heatlite.features.healing.store.incidents import REPAIR
 
         return {REPAIR: RepairDecider(components)}
-
-    def stack_actions(self, components: "Components") -> "Mapping[str, StackAction]":
-        from heatlite.features.healing.api.actions import actions
-
-        return actions(components)
-
-    def add_routes(
-        self, routes: "Routes", components: "Components", access: "AccessControl", trail: "AuditTrail"
-    ) -> None:
-        from heatlite.features.healing.api.routes import add
-
-        add(routes, components, trail)
 
 
 feature = HealingFeature()

@@ -8,16 +8,12 @@ from heatlite.core.status import ActionStatus, Verb
 from heatlite.feature import Feature
 
 if TYPE_CHECKING:
-    from heatlite.api.access.authentication import AccessControl
-    from heatlite.api.audit import AuditTrail
     from heatlite.api.components import Components
-    from heatlite.api.routes import Routes
     from heatlite.core.actions.decisions import Decider
     from heatlite.core.errors import Problem
     from heatlite.core.runtime.timer import Timer
     from heatlite.engine.why.tree import Told, Tree
     from heatlite.feature import Work
-    from heatlite.store.feature_store import FeatureStore
     from heatlite.store.records import ActionRecord
     from heatlite.template.source.loader import Source
 
@@ -59,23 +55,14 @@ class NodesFeature(Feature):
 
     name = "nodes"
     settings = NodeSettings
+    routes = "heatlite.features.nodes.api.routes"
+    rows = ("heatlite.features.nodes.store.store:NodeStore",)
     commands = {"Actions and nodes": {"heatlite.features.nodes.commands.nodes": ("node",)}}
     modules = (
         "heatlite.features.nodes.agents.deployments",
         "heatlite.features.nodes.agents.orchestrator",
-        "heatlite.features.nodes.api.routes",
     )
     pages = "heatlite.features.nodes.pages"
-
-    def rules(self) -> Mapping[str, frozenset[str]]:
-        from heatlite.features.nodes.api.rules import RULES
-
-        return RULES
-
-    def stores(self) -> "Sequence[type[FeatureStore]]":
-        from heatlite.features.nodes.store.store import NodeStore
-
-        return (NodeStore,)
 
     def problems(self, document: "Source") -> "Sequence[Problem] | None":
         from heatlite.features.nodes import playbook_text
@@ -122,13 +109,6 @@ class NodesFeature(Feature):
             work, last = rows.node_actions.open_of_root(tree.root.id), rows.orchestrations.get(tree.root.id)
         errors = as_map({} if last is None else last.report.get("errors"))
         return [*told, *facts(tree, nodes, work, errors, refused)]
-
-    def add_routes(
-        self, routes: "Routes", components: "Components", access: "AccessControl", trail: "AuditTrail"
-    ) -> None:
-        from heatlite.features.nodes.api.routes import add
-
-        add(routes, components)
 
 
 feature = NodesFeature()

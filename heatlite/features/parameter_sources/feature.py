@@ -1,22 +1,18 @@
 """Statement of the feature parameter sources."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from heatlite.feature import Feature
 from heatlite.features.parameter_sources.bodies import SourceKeys
 
 if TYPE_CHECKING:
-    from heatlite.api.access.authentication import AccessControl
-    from heatlite.api.audit import AuditTrail
     from heatlite.api.components import Components
-    from heatlite.api.routes import Routes
     from heatlite.cli.client import Client, Object, Stack
     from heatlite.cli.session import PlanFacts
     from heatlite.engine.admission.claims import Examiner, NewDefinition
     from heatlite.engine.admission.inputs import Supplier
     from heatlite.engine.why.tree import Told, Tree
-    from heatlite.store.feature_store import FeatureStore
 
 
 FORCE = "force"
@@ -27,6 +23,8 @@ class ParameterSourcesFeature(Feature):
     """Copies outputs of stacks into parameters of others, and knows who has them."""
 
     name = "parameter_sources"
+    routes = "heatlite.features.parameter_sources.api.routes"
+    rows = ("heatlite.features.parameter_sources.store.store:ReadingStore",)
     body = SourceKeys
     sections = ("parameter_sources",)
     change_options = {FORCE: ("true", "false")}
@@ -37,18 +35,7 @@ class ParameterSourcesFeature(Feature):
         "up": ("heatlite.features.parameter_sources.commands.sources",),
         "plan": ("heatlite.features.parameter_sources.commands.sources",),
     }
-    modules = ("heatlite.features.parameter_sources.api.routes",)
     pages = "heatlite.features.parameter_sources.pages"
-
-    def rules(self) -> Mapping[str, frozenset[str]]:
-        from heatlite.features.parameter_sources.api.rules import RULES
-
-        return RULES
-
-    def stores(self) -> "Sequence[type[FeatureStore]]":
-        from heatlite.features.parameter_sources.store.store import ReadingStore
-
-        return (ReadingStore,)
 
     def supplier(self, components: "Components") -> "Supplier":
         from heatlite.features.parameter_sources.supply import SourceSupplier
@@ -75,13 +62,6 @@ class ParameterSourcesFeature(Feature):
         from heatlite.features.parameter_sources.commands.lines import planned
 
         return planned(facts)
-
-    def add_routes(
-        self, routes: "Routes", components: "Components", access: "AccessControl", trail: "AuditTrail"
-    ) -> None:
-        from heatlite.features.parameter_sources.api.routes import add
-
-        add(routes, components)
 
 
 feature = ParameterSourcesFeature()

@@ -1,9 +1,7 @@
 """Routes of the query API and of access keys."""
 
-from heatlite.api.access.authentication import AccessControl
 from heatlite.api.access.login_throttle import proxies
 from heatlite.api.access.policy import OPEN
-from heatlite.api.audit import AuditTrail
 from heatlite.api.components import Components
 from heatlite.api.handlers.server import Versions
 from heatlite.api.handlers.stacks import StackDetails
@@ -16,9 +14,9 @@ from heatlite.features.query_api.handler import QueryApi
 from heatlite.features.query_api.machine_keys import MachineKeys
 
 
-def add(routes: Routes, components: Components, access: AccessControl, trail: AuditTrail) -> None:
+def add(routes: Routes, components: Components) -> None:
     """Add the routes. The query API has the path of the version document."""
-    store, settings = components.store, components.settings
+    store, settings, access = components.store, components.settings, components.access()
     reader, definitions = components.reader, components.definitions
     details = StackDetails(store, definitions, reader, components.accounts)
     hidden_tags = settings.hidden_stack_tags
@@ -28,7 +26,7 @@ def add(routes: Routes, components: Components, access: AccessControl, trail: Au
     machines = MachineKeys(store, settings, reader)
     callers = Callers(access, store, components.clock, machines, proxies(settings.trusted_proxies))
     errors.install(routes.app, VERSION, components.ways_out)
-    api = QueryApi(callers, actions, Versions(), trail)
+    api = QueryApi(callers, actions, Versions(), routes.trail)
     routes.add(VERSION, api, query={"GET": None, "POST": None}, GET=OPEN, POST=OPEN)
 
     keys = AccessKeys(store, components.clock, access)

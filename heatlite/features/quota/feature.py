@@ -1,6 +1,6 @@
 """Statement of the feature quota."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -8,16 +8,12 @@ from heatlite.core.config import BadSetting, FeatureSettings, Settings
 from heatlite.feature import Feature
 
 if TYPE_CHECKING:
-    from heatlite.api.access.authentication import AccessControl
-    from heatlite.api.audit import AuditTrail
     from heatlite.api.components import Components
-    from heatlite.api.routes import Routes
     from heatlite.cli.client import Client, Object, Stack
     from heatlite.cli.session import PlanFacts
     from heatlite.core.status import ActionStatus
     from heatlite.engine.admission.claims import Examiner
     from heatlite.engine.why.tree import Told, Tree
-    from heatlite.store.feature_store import FeatureStore
     from heatlite.store.records import ActionRecord
 
 MODES = ("refuse", "warn", "off")
@@ -43,18 +39,9 @@ class QuotaFeature(Feature):
 
     name = "quota"
     settings = QuotaSettings
+    routes = "heatlite.features.quota.api.routes"
+    rows = ("heatlite.features.quota.store.store:QuotaStore",)
     options = {"quota_check": MODES}
-    modules = ("heatlite.features.quota.api.routes",)
-
-    def rules(self) -> Mapping[str, frozenset[str]]:
-        from heatlite.features.quota.api.rules import RULES
-
-        return RULES
-
-    def stores(self) -> "Sequence[type[FeatureStore]]":
-        from heatlite.features.quota.store.store import QuotaStore
-
-        return (QuotaStore,)
 
     def examiner(self, components: "Components") -> "Examiner | None":
         if components.settings.cloud is None:
@@ -83,13 +70,6 @@ class QuotaFeature(Feature):
             store = components.store
             failed, now = after is not ActionStatus.SUCCEEDED, components.clock.now()
             store.of(QuotaStore).release(action.id, failed, now, partial(lock_place, store))
-
-    def add_routes(
-        self, routes: "Routes", components: "Components", access: "AccessControl", trail: "AuditTrail"
-    ) -> None:
-        from heatlite.features.quota.api.routes import add
-
-        add(routes, components)
 
 
 feature = QuotaFeature()

@@ -1,21 +1,17 @@
 """Statement of the feature schedules."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from heatlite.feature import Feature
 
 if TYPE_CHECKING:
-    from heatlite.api.access.authentication import AccessControl
-    from heatlite.api.audit import AuditTrail
     from heatlite.api.components import Components
-    from heatlite.api.routes import Routes
     from heatlite.cli.client import Client, Object, Stack
     from heatlite.cli.session import PlanFacts
     from heatlite.core.status import ActionStatus
     from heatlite.engine.why.tree import Told, Tree
-    from heatlite.store.feature_store import FeatureStore
     from heatlite.store.records import ActionRecord
 
 
@@ -23,6 +19,12 @@ class SchedulesFeature(Feature):
     """Operations on stacks at set times."""
 
     name = "schedules"
+    routes = "heatlite.features.schedules.api.routes"
+    rows = (
+        "heatlite.features.schedules.store.store:SchedulesStore",
+        "heatlite.features.schedules.store.expiries:ExpiryStore",
+        "heatlite.features.schedules.store.delegations:DelegationStore",
+    )
     commands = {
         "Actions and nodes": {
             "heatlite.features.schedules.commands.schedules": ("schedule",),
@@ -30,20 +32,7 @@ class SchedulesFeature(Feature):
         }
     }
     extends = {"up": ("heatlite.features.schedules.commands.expiry",)}
-    modules = ("heatlite.features.schedules.api.routes",)
     pages = "heatlite.features.schedules.pages"
-
-    def rules(self) -> Mapping[str, frozenset[str]]:
-        from heatlite.features.schedules.api.rules import RULES
-
-        return RULES
-
-    def stores(self) -> "Sequence[type[FeatureStore]]":
-        from heatlite.features.schedules.store.delegations import DelegationStore
-        from heatlite.features.schedules.store.expiries import ExpiryStore
-        from heatlite.features.schedules.store.store import SchedulesStore
-
-        return (SchedulesStore, ExpiryStore, DelegationStore)
 
     def sweeps(self, components: "Components", one_command: bool) -> Sequence[Callable[[], None]]:
         from heatlite.features.schedules.store.store import SchedulesStore
@@ -93,13 +82,6 @@ class SchedulesFeature(Feature):
         from heatlite.features.schedules.commands import schedules
 
         return PlanFacts([] if stack is None else schedules.planned(client, stack))
-
-    def add_routes(
-        self, routes: "Routes", components: "Components", access: "AccessControl", trail: "AuditTrail"
-    ) -> None:
-        from heatlite.features.schedules.api.routes import add
-
-        add(routes, components)
 
 
 def _sweep_expiries(components: "Components") -> None:

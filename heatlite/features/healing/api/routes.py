@@ -1,6 +1,5 @@
 """Routes of reports, incidents and policies."""
 
-from heatlite.api.audit import AuditTrail
 from heatlite.api.components import Components
 from heatlite.api.handlers.common import StackFinder
 from heatlite.api.routes import P, Routes, S
@@ -10,11 +9,11 @@ from heatlite.features.healing.api.sources import IntakeTokens, Sources
 from heatlite.features.healing.parts import Healing
 
 
-def add(routes: Routes, components: Components, trail: AuditTrail) -> None:
+def add(routes: Routes, components: Components) -> None:
     """Add the routes."""
     store, finder, made = components.store, StackFinder(components.store), components.of(Healing)
 
-    trail.leave_out(REPORT)  # one comes every few seconds; incidents tell what became of them
+    routes.trail.leave_out(REPORT)  # one comes every few seconds; incidents tell what became of them
 
     policies = HealingPolicies(finder, made.operations)
     routes.add(S + "/healing", policies, GET="stacks:show_healing", PUT="stacks:healing", DELETE="stacks:healing")
