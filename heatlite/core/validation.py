@@ -25,6 +25,9 @@ MOST_FAULTS = 50
 MAX_MESSAGE = 200
 """Characters of a message of jsonschema, which may repeat the value."""
 
+NEEDS_DIGEST: Final = (
+    "{}: needs plan_digest, the digest of its plan: PATCH …/preview?plan=true with the same body shows it."
+)
 NO_LINE_FEED = r"(?!\n)"
 """End of the patterns of structs: Python's ``$`` accepts a line feed after it, that of ECMA 262 does not."""
 
@@ -63,6 +66,22 @@ def options(value: object, kind: type[Kind], where: str) -> Kind:
     """
     asked: Kind | None = convert(None if value == "" else value, kind | None, where)  # type: ignore[arg-type]
     return kind() if asked is None else asked
+
+
+def approved(value: object, kind: type[Kind], where: str) -> Kind:
+    """Return the options of an action that needs the digest of its plan.
+
+    Raises as `convert`.
+    """
+    has_digest = isinstance(value, Mapping) and value.get("plan_digest") is not None
+    missing = "" if has_digest else NEEDS_DIGEST.format(where)
+    try:
+        asked = convert(value, kind, where)
+    except HTTPBadRequest as refusal:
+        raise HTTPBadRequest(f"{refusal.message} {missing}".rstrip()) from None
+    if missing:
+        raise HTTPBadRequest(missing)
+    return asked
 
 
 def all_faults(value: object, kind: object, where: str = "") -> list[str]:

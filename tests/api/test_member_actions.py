@@ -96,7 +96,7 @@ FAULTS: list[tuple[Any, str]] = [
     ({"leave": {"members": ["9"]}}, "no member 9"),
     ({"join": {"members": [{"id": "x", "key": {}}], "changes": "no"}}, "join.members[0]: unknown key key"),
     ({"join": {"members": [{"id": "x"}], "changes": "no"}}, "join.changes"),
-    ({"join": {"members": [{"id": "x"}]}}, "join.plan_digest: is required"),
+    ({"join": {"members": [{"id": "x"}]}}, "join: needs plan_digest"),
     ({"join": {"members": [{}], "plan_digest": "x"}}, "one of id, name, filter and ids"),
     ({"recover": {"operation": "NODE"}}, "recover.operation"),
     ({"recover": {"operation": "REBOOT"}}, "nothing to recover"),

@@ -177,7 +177,7 @@ REFUSED: dict[str, tuple[Any, JsonMap, Prepare, Any, type[HeatliteError], str]] 
     "leave: nested": (NESTED, {"files": FILES}, None, Leave(("0",)), NestedMember, "delete_members"),
     "leave: locked": (SMALL, {}, lambda engine, stack: engine.lock(stack), Leave(("0",)), StackLocked, "unlock s"),
     "leave: another plan": (SMALL, {}, None, Leave(("0",), plan_digest="x"), PlanChanged, "out of date"),
-    "join: no digest": (SMALL, {}, None, Join((Joining(id="x"),)), HTTPBadRequest, "plan_digest: is required"),
+    "join: no digest": (SMALL, {}, None, Join((Joining(id="x"),)), PlanChanged, "out of date"),
     "join: two ways": (SMALL, {}, None, Join((Joining(id="x", name="y"),), plan_digest="x"), HTTPBadRequest, "one of"),
     "join: no way": (SMALL, {}, None, Join((Joining(),), plan_digest="x"), HTTPBadRequest, "one of"),
     "join: by name": (SMALL, {}, None, Join((Joining(name="x"),), plan_digest="x"), HTTPBadRequest, "id only"),

@@ -58,7 +58,7 @@ def list_contexts(arguments: argparse.Namespace, host: Host) -> int:  # noqa: AR
         }
         for name, given in known.named.items()
     ]
-    render.listing(found, CONTEXT_COLUMNS, arguments, "contexts: see heatlite context set")
+    render.listing(found, CONTEXT_COLUMNS, arguments, f"contexts in {known.path}")
     return 0
 
 

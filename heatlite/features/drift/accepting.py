@@ -14,9 +14,9 @@ from heatlite.core.differences import Differences
 from heatlite.core.errors import HeatliteError, HTTPBadRequest, InvalidStackState, ResourceNotFound, TemplateShared
 from heatlite.core.json import JsonMap, pointer
 from heatlite.core.redaction.masking import Mask, hiding
-from heatlite.core.status import Status
+from heatlite.core.status import Status, state
 from heatlite.core.wire.base import Paths
-from heatlite.engine.operations.redefining.changes import Redefining, Redefinition, require_given
+from heatlite.engine.operations.redefining.changes import Redefining, Redefinition
 from heatlite.engine.operations.redefining.planning import waiting
 from heatlite.engine.operations.redefining.tree import Draft, Level, Path, Rows, Tree
 from heatlite.engine.planning.collect import evaluate
@@ -43,6 +43,7 @@ MAX_DIFFERENCES = 1000
 ACCEPTED = "the definition takes over what the object has"
 """Cause in a plan."""
 NOT_DRIFTED = "Nothing of {} is drifted in stack {}. List what is: heatlite drift {}."
+NOT_WELL = "Resource {0} of stack {1} is {2}. Nothing was done. Repair it first: heatlite heal {1} {0}."
 NOT_SEEN = "The object of {} in stack {} cannot be read: {}. Nothing was done. Try again later."
 
 
@@ -113,7 +114,6 @@ class Accepting:
         nothing differs or an object cannot be read, and as `Admission.admitted`.
         """
         request = self._core.admission.precheck(context, Operation.ACCEPT, stack, "POST", "/actions", body)
-        require_given("accept_drift", asked.plan_digest)
         change = self._planned(context, stack, asked)
         self._redefining.require_digest(context, change, stack, asked.plan_digest)
         options = body[Operation.ACCEPT]
@@ -172,8 +172,11 @@ class Accepting:
         known = drift.of([row.id for _, row in placed])
         for level, row in placed:
             is_drifted = row.id in known and known[row.id].state is DriftState.DRIFTED
-            if not is_drifted or row.status is not Status.COMPLETE:
-                raise InvalidStackState(NOT_DRIFTED.format(level.full(row.name), stack.name, stack.name))
+            path = level.full(row.name)
+            if not is_drifted:
+                raise InvalidStackState(NOT_DRIFTED.format(path, stack.name, stack.name))
+            if row.status is not Status.COMPLETE:
+                raise InvalidStackState(NOT_WELL.format(path, stack.name, state(row.verb, row.status)))
         return placed
 
     def _seen(self, root: StackRecord, level: Level, row: ResourceRecord, asked: AcceptRequest) -> _Seen:

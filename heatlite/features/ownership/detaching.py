@@ -20,7 +20,7 @@ from heatlite.core.errors import (
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.core.wire.why import Holder
-from heatlite.engine.operations.redefining.changes import Redefinition, require_given
+from heatlite.engine.operations.redefining.changes import Redefinition
 from heatlite.engine.operations.redefining.planning import waiting
 from heatlite.engine.operations.redefining.tree import Level, Rows
 from heatlite.engine.preview.preview_views import detailed_plan, plan_entry
@@ -70,7 +70,6 @@ class Detachments:
         ResourceNotFound, InvalidStackState, TemplateShared, and as `Admission.admitted`.
         """
         request = self._core.admission.precheck(context, Operation.DETACH, stack, "POST", "/actions", body)
-        require_given("detach", asked.plan_digest)
         change = self._planned(context, stack, asked, binds=True)
         self._redefining.require_digest(context, change, stack, asked.plan_digest)
         options: JsonMap = {

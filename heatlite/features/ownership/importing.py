@@ -14,7 +14,7 @@ from heatlite.core.json import JsonMap, as_map
 from heatlite.core.redaction.masking import hiding
 from heatlite.engine.admission.admission import Examined
 from heatlite.engine.admission.offered_types import check_types
-from heatlite.engine.operations.redefining.changes import Redefinition, require_given
+from heatlite.engine.operations.redefining.changes import Redefinition
 from heatlite.engine.operations.redefining.planning import planned_before, waiting
 from heatlite.engine.operations.redefining.tree import Level, Path, Rows, Tree
 from heatlite.engine.preview.preview_views import detailed_plan
@@ -94,7 +94,6 @@ class Imports:
         examine = partial(Examined, frozenset(_types(asked)), {"resources": [*asked.resources]})
         admission = self._core.admission
         request = admission.precheck(context, Operation.IMPORT, stack, "POST", "/actions", body, examine=examine)
-        require_given("import", asked.plan_digest)
         change = self._planned(context, stack, asked)
         self._redefining.require_digest(context, change, stack, asked.plan_digest)
         objects: JsonMap = {name: to_builtins(one) for name, one in asked.objects.items()}

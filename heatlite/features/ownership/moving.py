@@ -19,7 +19,7 @@ from heatlite.core.errors import (
 from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.preparation import Prepared
-from heatlite.engine.operations.redefining.changes import Redefinition, require_given
+from heatlite.engine.operations.redefining.changes import Redefinition
 from heatlite.engine.operations.redefining.planning import Waiting, planned_before, waiting
 from heatlite.engine.operations.redefining.tree import Draft, Level, Path, Rows, Tree
 from heatlite.engine.planning.plan import Outcome
@@ -109,7 +109,6 @@ class Moves:
         TemplateShared, ResourceNotFound, InvalidStackState, and as `Admission.admitted`.
         """
         request = self._core.admission.precheck(context, Operation.MOVE, stack, "POST", "/actions", body)
-        require_given("move", asked.plan_digest)
         change = self._planned(context, stack, asked, binds=True)
         self._redefining.require_digest(context, change, stack, asked.plan_digest)
         moved: list[Json] = [{"from": one.old, "to": one.new} for one in asked.moved]

@@ -13,7 +13,7 @@ from heatlite.api.wire import bodies, group_bodies, views
 from heatlite.core.context import Context
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import Json, as_map, as_maps, whole_numbers
-from heatlite.core.validation import convert, options
+from heatlite.core.validation import approved, convert, options
 from heatlite.engine.operations.groups import Groups
 from heatlite.engine.operations.membership.joining import Joins
 from heatlite.engine.operations.membership.leaving import Leaving
@@ -121,7 +121,7 @@ def _replace_members(
 
 
 def _join(to: MemberActions, caller: Context, stack: StackRecord, name: str, value: Json) -> ActionRecord:
-    asked = convert(value, Join, "join")
+    asked = approved(value, Join, "join")
     return (to.moves.start if _is_move("join", value) else to.joins.join)(caller, stack, name, asked)
 
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from heatlite.core.actions.payloads import ActionData, MemberChange
 from heatlite.core.context import Context
-from heatlite.core.errors import HTTPBadRequest, ImportDiffers, InvalidValue, PlanChanged
+from heatlite.core.errors import ImportDiffers, InvalidValue, PlanChanged
 from heatlite.core.redaction.masking import MASK, Mask
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.admission.claims import Asked, Change, tries_again
@@ -41,12 +41,10 @@ class Joins:
     def join(self, context: Context, stack: StackRecord, name: str, asked: Join) -> ActionRecord:
         """Make objects members of a group. Returns as `MembershipWriter.write`.
 
-        Reads the objects before its transaction. Raises InvalidValue for limits and names, HTTPBadRequest without the
-        digest of a plan, PlanChanged, ImportDiffers, ObjectOwned, the errors of `existing_objects`, and as
+        Reads the objects before its transaction. Raises InvalidValue for limits and names, PlanChanged without the
+        digest of the plan as it is now, ImportDiffers, ObjectOwned, the errors of `existing_objects`, and as
         `Admission.admitted`.
         """
-        if asked.plan_digest is None:
-            raise HTTPBadRequest("join.plan_digest: is required. PATCH …/preview with the same body shows the plan.")
         group = self._groups.group(stack, name)
         body, path = body_of(asked), f"/resources/{name}/actions"
         request = self._admission.precheck(context, Operation.JOIN, stack, "POST", path, body, target=group.name)

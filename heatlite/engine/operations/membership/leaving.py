@@ -139,11 +139,11 @@ class Leaving:
         for row in found:
             text = f"Member {row.name} of group {place.group.name}"
             if row.protection is not None:
-                by, since, owner = row.protection.by, to_text(row.protection.at), place.owner
+                by, since = row.protection.by, to_text(row.protection.at)
                 raise DeletionProtected(
                     f"{text} is protected by {by}. Unprotect it first.",
                     holder=Holder(kind="resource", id=row.id, by=by, since=since),
-                    way_out=[unprotect(owner, row.name)],
+                    way_out=[unprotect(place.nested, row.name)],
                 )
             if row.id in held:
                 raise ActionConflict(f"{text} cannot leave now: {held[row.id]}")

@@ -11,7 +11,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.differences import Differences
-from heatlite.core.errors import ActionConflict, HTTPBadRequest, InvalidStackState, PlanChanged
+from heatlite.core.errors import ActionConflict, InvalidStackState, PlanChanged
 from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.core.redaction.masking import NOTHING, Mask
 from heatlite.core.status import Status, Verb
@@ -40,7 +40,6 @@ from heatlite.template.edits import Part, edited, edits_between
 from heatlite.template.environment import names_template
 from heatlite.template.source.loader import load_template
 
-NEEDS_DIGEST = "{} needs plan_digest, the digest of its plan: PATCH …/preview?plan=true with the same body shows it."
 MEANWHILE = "Stack {} was changed by another request meanwhile. Nothing was done. Preview it again."
 
 
@@ -302,12 +301,6 @@ def restrictions(roots: Sequence[StackRecord], change: Redefinition) -> dict[str
                 now = found.get(place) or replace(root.restricted.settled, left_out=())
                 found[place] = replace(now, left_out=(*now.left_out, new))
     return found
-
-
-def require_given(operation: str, digest: str | None) -> None:
-    """Raise HTTPBadRequest without the digest of a plan."""
-    if digest is None:
-        raise HTTPBadRequest(NEEDS_DIGEST.format(operation))
 
 
 def redefined(stack: StackRecord, request: Request, prepared: Prepared, now: float) -> StackRecord:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from heatlite.api.components import Components
 from heatlite.core.json import Json
-from heatlite.core.validation import options
+from heatlite.core.validation import approved, options
 from heatlite.engine.state.requests import StackAction
 from heatlite.features.drift.accepting import Accepting, AcceptRequest
 from heatlite.features.drift.reverting import Reverting, RevertRequest
@@ -20,15 +20,13 @@ def actions(components: Components) -> Mapping[str, StackAction]:
         ),
         "accept_drift": StackAction(
             lambda caller, stack, value: components.of(Accepting).start(
-                caller, stack, _accepted(value), {"accept_drift": value}
+                caller, stack, approved(value, AcceptRequest, "accept_drift"), {"accept_drift": value}
             ),
-            lambda caller, stack, value: components.of(Accepting).plan(caller, stack, _accepted(value)),
+            lambda caller, stack, value: components.of(Accepting).plan(
+                caller, stack, options(value, AcceptRequest, "accept_drift")
+            ),
         ),
     }
-
-
-def _accepted(value: Json) -> AcceptRequest:
-    return options(value, AcceptRequest, "accept_drift")
 
 
 def _asked(value: Json) -> RevertRequest:

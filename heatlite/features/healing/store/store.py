@@ -52,7 +52,7 @@ RULES = (
 )
 
 
-HELD = "its incident {0} is {1}. Wait for its end (heatlite health incident show {0}), or close it."
+HELD = "its incident {0} is {1}. Wait for its end (heatlite incident show {0}), or close it."
 """Reason why a resource stays in its place."""
 
 

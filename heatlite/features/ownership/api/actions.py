@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from heatlite.api.components import Components
 from heatlite.core.context import Context
 from heatlite.core.json import Json, JsonMap
-from heatlite.core.validation import convert
+from heatlite.core.validation import approved, convert
 from heatlite.engine.state.requests import ShownPlan, StackAction
 from heatlite.features.ownership.bodies import DetachRequest, ImportRequest, MoveRequest
 from heatlite.features.ownership.detaching import Detachments
@@ -18,20 +18,20 @@ def actions(components: Components) -> Mapping[str, StackAction]:
     """Return the actions, by the key of the body."""
 
     def start_import(caller: Context, stack: StackRecord, value: Json) -> None:
-        components.of(Imports).start(caller, stack, convert(value, ImportRequest, "import"), {"import": value})
+        components.of(Imports).start(caller, stack, approved(value, ImportRequest, "import"), {"import": value})
 
     def plan_import(caller: Context, stack: StackRecord, value: Json) -> ShownPlan:
         return components.of(Imports).plan(caller, stack, convert(value, ImportRequest, "import"))
 
     def start_detachment(caller: Context, stack: StackRecord, value: Json) -> JsonMap:
-        asked = convert(value, DetachRequest, "detach")
+        asked = approved(value, DetachRequest, "detach")
         return components.of(Detachments).start(caller, stack, asked, {"detach": value})
 
     def plan_detachment(caller: Context, stack: StackRecord, value: Json) -> ShownPlan:
         return components.of(Detachments).plan(caller, stack, convert(value, DetachRequest, "detach"))
 
     def start_move(caller: Context, stack: StackRecord, value: Json) -> None:
-        components.of(Moves).start(caller, stack, convert(value, MoveRequest, "move"), {"move": value})
+        components.of(Moves).start(caller, stack, approved(value, MoveRequest, "move"), {"move": value})
 
     def plan_move(caller: Context, stack: StackRecord, value: Json) -> ShownPlan:
         return components.of(Moves).plan(caller, stack, convert(value, MoveRequest, "move"))

@@ -467,7 +467,7 @@ def test_the_digest_binds(imported: Imported) -> None:
     stack, operations, who = imported.empty(), imported.operations, imported.cloudy.who
     body = given("net", NET, id=ids["net"])
     asked = imported.asked(body)
-    with pytest.raises(HTTPBadRequest, match="needs plan_digest"):
+    with pytest.raises(PlanChanged):
         operations.start(who, stack, asked, {})
     digest = imported.plan(stack, body).digest
     imported.cloudy.view().call("network.update_network", ids["net"], name="other")

@@ -1,0 +1,317 @@
+"""Operations on drift, owners and members, in each circumstance that may refuse.
+
+What is expected is written down here after docs/reference/lock.md and the guides, not taken from the code.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from itertools import count
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from heatlite import wiring
+from heatlite.core.config import Settings
+from heatlite.core.json import JsonMap
+from heatlite.core.status import LockLevel, Status, Verb
+from heatlite.features.healing.store.store import HELD as HELD_TEXT
+from heatlite.store.records import ResourceRecord, StackRecord
+from tests.api.conftest import Heat, template
+from tests.databases import sqlite
+from tests.tables import sampled
+from tests.waiting import eventually
+
+NET = "OS::Neutron::Net"
+NAMES = count()
+
+DONE, LOCKED, BUSY, ELSEWHERE = "done", "StackLocked", "ResourceIsLocked", "OtherCloud"
+PROTECTED, HELD, WRONG, SPREADS = "DeletionProtected", "ActionConflict", "InvalidStackState", "RepairSpreads"
+OFF = "NotSupported"
+
+OPERATIONS: dict[str, tuple[str, str, JsonMap]] = {
+    # name: (key, path of a group, body without a digest)
+    "revert": ("revert_drift", "", {"resources": ["a"]}),
+    "accept": ("accept_drift", "", {"resources": ["a"]}),
+    "import": ("import", "", {"resources": {"new": {"type": NET, "id": "FREE"}}}),
+    "import below": ("import", "", {"resources": {"n/new": {"type": NET, "id": "FREE"}}}),
+    "detach": ("detach", "", {"resources": ["b"]}),
+    "detach below": ("detach", "", {"resources": ["n/b"]}),
+    "move": ("move", "", {"moved": [{"from": "b", "to": "other"}]}),
+    "move below": ("move", "", {"moved": [{"from": "b", "to": "n/other"}]}),
+    "move elsewhere": ("move", "", {"moved": [{"from": "b", "to": "other"}], "to_stack": "OTHER"}),
+    "join": ("join", "g", {"members": [{"id": "FREE"}]}),
+    "leave": ("leave", "g", {"members": ["1"]}),
+}
+"""Operations on a stack with networks `a`, which has drifted, and `b`, a nested stack `n` and a group `g`."""
+NEED_DIGESTS = {name for name, (key, _, _) in OPERATIONS.items() if key not in ("revert_drift", "leave")}
+
+
+class Bench:
+    """A server on a simulated cloud."""
+
+    def __init__(self, server: wiring.Embedded) -> None:
+        self.heat = Heat(server.app)
+        self.store = server.store
+        self.cloud: Any = server.components.engine_services.services.clouds.of("demo").cloud
+
+    @cached_property
+    def first(self) -> "Town":
+        """A town that no test changes."""
+        return Town(self, pytest.MonkeyPatch())
+
+
+class Town:
+    """A stack with drift, another stack, and a network that no stack has."""
+
+    def __init__(self, bench: Bench, patch: pytest.MonkeyPatch) -> None:
+        self.heat, self.store, self.patch = bench.heat, bench.store, patch
+        self.name = f"t{next(NAMES)}"
+        lan = {"type": NET, "properties": {"name": self.name}}
+        group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 2, "resource_def": lan}}
+        parts = template(a=lan, b=lan, n={"type": "inner.yaml"}, g=group)
+        self.path = self.heat.create(parts, self.name, files={"inner.yaml": json.dumps(template(a=lan, b=lan))})
+        self.other = self.heat.create(template(z=lan), f"{self.name}-other")
+        self.free = str(bench.cloud.call("network.create_network", name=self.name)["id"])
+        bench.cloud.call("network.update_network", self.physical_id("a"), name="changed")
+        self.heat.call("POST", f"{self.path}/actions", {"check": None}, 200)
+        self.heat.settle(self.path, "CHECK_COMPLETE")
+
+    def physical_id(self, name: str) -> str:
+        return str(self.heat.get(f"{self.path}/resources/{name}")["resource"]["physical_resource_id"])
+
+    @property
+    def root(self) -> StackRecord:
+        return self.of(self.path)
+
+    def of(self, path: str) -> StackRecord:
+        found = self.store.stacks.get(path.rpartition("/")[2])
+        assert found is not None
+        return found
+
+    def below(self, name: str) -> str:
+        """The path of the nested stack of a resource."""
+        (one,) = [one for one in self.store.stacks.descendants(self.root) if one.parent_resource == name]
+        return f"/stacks/{one.name}/{one.id}"
+
+    def act(self, path: str, action: JsonMap, ends: str | None = None) -> None:
+        self.heat.call("POST", f"{path}/actions", action, 200)
+        self.heat.settle(path, ends)
+
+    def body(self, name: str) -> tuple[str, str, JsonMap]:
+        key, group, body = OPERATIONS[name]
+        text = json.dumps(body).replace("FREE", self.free).replace("OTHER", f"{self.name}-other")
+        return key, group, json.loads(text)
+
+    def plan(self, name: str) -> Any:
+        """The answer to the preview of an operation."""
+        key, group, body = self.body(name)
+        asked = {**body, "resource": group} if group else body
+        return self.heat.call("PATCH", f"{self.path}/preview?plan=true", {key: asked})
+
+    def ask(self, name: str, digest: str) -> Any:
+        """The answer to an operation."""
+        key, group, body = self.body(name)
+        place = f"{self.path}/resources/{group}" if group else self.path
+        return self.heat.call("POST", f"{place}/actions", {key: {**body, "plan_digest": digest}})
+
+    def content(self) -> dict[str, Any]:
+        """All that a refusal must leave as it is."""
+        names = ("stack", "resource", "action", "event", "drift", "revision")
+        return {one: self.store.database.read(f"SELECT * FROM {one} ORDER BY 1") for one in names}
+
+    def row(self, name: str) -> tuple[object, ...]:
+        """The facts of a resource that stay when it moves."""
+        (row,) = [one for one in self.store.resources.of(self.root.id) if one.name == name]
+        return self.kept(row)
+
+    def kept(self, row: ResourceRecord) -> tuple[object, ...]:
+        return row.id, row.physical_id, row.verb, row.status, row.status_reason, row.created_at, row.protection
+
+    def moved(self, row: tuple[object, ...]) -> tuple[object, ...]:
+        """The same of that resource, wherever it is now."""
+        stacks = (self.root, self.of(self.other), *self.store.stacks.descendants(self.root))
+        rows = [one for stack in stacks for one in self.store.resources.of(stack.id)]
+        (found,) = [self.kept(one) for one in rows if one.id == row[0]]
+        return found
+
+    def suppressed(self) -> list[str]:
+        return [one.request for one in self.store.suppressed.list(self.root.id)]
+
+
+def said(answer: Any) -> str:
+    return str(answer.json["error"]["type"]) if answer.status_int >= 400 else DONE
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    server = wiring.embedded(Settings(database=sqlite(tmp_path_factory.mktemp("bench")), cloud="simulated"))
+    yield Bench(server)
+    server.close()
+
+
+# -- circumstances -----------------------------------------------------------------------------------
+
+
+def locked(path: Callable[[Town], str], level: str = "all") -> Callable[[Town], None]:
+    return lambda town: town.act(path(town), {"lock": {"level": level}}, "LOCK_COMPLETE")
+
+
+def marked(name: str) -> Callable[[Town], None]:
+    def mark(town: Town) -> None:
+        town.heat.call("PATCH", f"{town.path}/resources/{name}", {"mark_unhealthy": True}, 200)
+
+    return mark
+
+
+def protected(name: str | None) -> Callable[[Town], None]:
+    def protect(town: Town) -> None:
+        group, _, member = (name or "").rpartition("/")
+        path = town.below(group) if group else town.path
+        town.act(path, {"protect": {"resource": member} if member else {}})
+
+    return protect
+
+
+def failed(town: Town) -> None:
+    with town.store.transaction():
+        town.store.stacks.save(replace(town.root, verb=Verb.UPDATE, status=Status.FAILED))
+
+
+def suspended(town: Town) -> None:
+    town.act(town.path, {"suspend": None}, "SUSPEND_COMPLETE")
+
+
+def busy(town: Town) -> None:
+    """An update waits, for an hour."""
+    waits = {"type": "OS::Heat::Delay", "properties": {"min_wait": 3600}}
+    parts = town.heat.get(f"{town.path}/template")
+    parts["resources"]["wait"] = waits
+    town.heat.call("PATCH", town.path, {"template": parts}, 202)
+
+    def under_way() -> list[str]:
+        stacks = [town.root, *town.store.stacks.descendants(town.root)]
+        rows = [row for stack in stacks for row in town.store.resources.of(stack.id)]
+        live = town.store.actions.live([stack.id for stack in stacks])
+        return [*(one.stack_id for one in live), *(row.name for row in rows if row.status is Status.IN_PROGRESS)]
+
+    eventually(lambda: under_way() == [town.root.id, "wait"], "nothing else is under way")
+
+
+def repaired(town: Town) -> None:
+    """Healing repairs each resource."""
+    text = HELD_TEXT.format("i-1", "REPAIRING")
+    town.patch.setattr(town.store, "held_resources", lambda ids: dict.fromkeys(ids, text))
+
+
+def elsewhere(town: Town) -> None:
+    with town.store.transaction():
+        cloud = town.root.cloud
+        assert cloud is not None
+        town.store.stacks.record_cloud(town.root.id, replace(cloud, auth_url="https://elsewhere.example/v3"))
+
+
+ALL = [*OPERATIONS]
+NAMED = [name for name, (key, _, _) in OPERATIONS.items() if key in ("import", "detach", "move", "accept_drift")]
+"""Operations that change the definition of the whole tree."""
+B_MOVES, B_LEAVES = ("move", "move below", "move elsewhere"), ("detach", "detach below")
+
+CIRCUMSTANCES: Mapping[str, tuple[Callable[[Town], None], Mapping[str, str], Mapping[str, str]]] = {
+    # name: (how it comes about, the refusals of operations, those of their previews)
+    "nothing": (lambda _: None, {}, {}),
+    **{
+        f"locked: {level}": (locked(lambda town: town.path, level), dict.fromkeys(ALL, LOCKED), {})
+        for level in LockLevel
+    },
+    "nested stack locked": (locked(lambda town: town.below("n")), dict.fromkeys(NAMED, LOCKED), {}),
+    "group locked": (locked(lambda town: town.below("g")), dict.fromkeys((*NAMED, "join", "leave"), LOCKED), {}),
+    "other stack locked": (locked(lambda town: town.other), {"move elsewhere": LOCKED}, {}),
+    "busy": (busy, dict.fromkeys(ALL, BUSY), {}),
+    "drifted one marked": (marked("a"), {"revert": SPREADS, "accept": WRONG}, {"accept": WRONG}),
+    "another marked": (marked("b"), {}, {}),
+    "resource protected": (protected("b"), {"detach": PROTECTED}, {"detach": PROTECTED}),
+    "drifted one protected": (protected("a"), {}, {}),
+    "member protected": (protected("g/1"), {"leave": PROTECTED}, {"leave": PROTECTED}),
+    "stack protected": (protected(None), {}, {}),
+    "failed": (failed, dict.fromkeys(NAMED, WRONG), {}),
+    "suspended": (suspended, dict.fromkeys(ALL, OFF), {}),
+    "under repair": (repaired, dict.fromkeys((*B_MOVES, *B_LEAVES, "leave"), HELD),
+                     dict.fromkeys((*B_MOVES, *B_LEAVES, "leave"), HELD)),
+    # What reads or touches no object goes on; a move to another stack needs one cloud.
+    "in another cloud": (elsewhere,
+                         {**dict.fromkeys(("revert", "accept", "import", "import below", "join", "leave"), ELSEWHERE),
+                          "move elsewhere": WRONG},
+                         {**dict.fromkeys(("revert", "accept", "import", "import below", "join"), ELSEWHERE),
+                          "move elsewhere": WRONG}),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("circumstance", sampled(CIRCUMSTANCES, 5))
+def test_operations(bench: Bench, monkeypatch: pytest.MonkeyPatch, circumstance: str) -> None:
+    """A refusal changes nothing; that of a lock is listed."""
+    prepare, refusals, hidden = CIRCUMSTANCES[circumstance]
+    town = Town(bench, monkeypatch)
+    digests = {name: town.plan(name).json["plan"]["digest"] for name in OPERATIONS}
+    prepare(town)
+    for name in OPERATIONS:
+        plan = town.plan(name)
+        assert said(plan) == hidden.get(name, DONE), f"plan of {name}: {plan.text}"
+        digest = plan.json["plan"]["digest"] if plan.status_int == 200 else digests[name]
+        before, listed, b = town.content(), town.suppressed(), town.row("b")
+        answer = town.ask(name, digest)
+        assert said(answer) == refusals.get(name, DONE), f"{name}: {answer.text}"
+        if said(answer) != DONE:
+            assert town.content() == before, name
+            assert len(town.suppressed()) - len(listed) == (said(answer) == LOCKED), name
+            continue
+        town.heat.settle(town.path)
+        if name in B_MOVES:
+            assert town.moved(b) == b
+        town = Town(bench, monkeypatch)
+        prepare(town)
+        digests = {one: town.plan(one).json.get("plan", {}).get("digest", "") for one in OPERATIONS}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_digests(bench: Bench, name: str) -> None:
+    """Another plan than the approved one is refused; some need a digest."""
+    town, before = bench.first, bench.first.content()
+    answer = town.ask(name, "0" * 64)
+    assert (said(answer), town.content()) == ("PlanChanged", before)
+    key, group, body = town.body(name)
+    place = f"{town.path}/resources/{group}" if group else town.path
+    if name in NEED_DIGESTS:
+        assert "plan_digest" in town.heat.fault("POST", f"{place}/actions", {key: body}, code=400)[1]
+    mixed = {key: {**body, **({"resource": group} if group else {})}, "parameters": {}}
+    assert "takes no other key" in town.heat.fault("PATCH", f"{town.path}/preview?plan=true", mixed)[1]
+    if group:
+        assert f"{key}.resource" in town.heat.fault("PATCH", f"{town.path}/preview?plan=true", {key: body})[1]
+    assert town.content() == before
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_bodies_are_closed(bench: Bench, name: str) -> None:
+    """All faults of a body are told at once, and those of its digest among them."""
+    town, before = bench.first, bench.first.content()
+    key, group, body = town.body(name)
+    place = f"{town.path}/resources/{group}" if group else town.path
+    wrong = {**dict.fromkeys(body, 7), "no_such_key": 1, "another": None}
+    told = town.heat.fault("POST", f"{place}/actions", {key: wrong})[1]
+    shown = {**wrong, "resource": group} if group else wrong
+    for text in (told, town.heat.fault("PATCH", f"{town.path}/preview?plan=true", {key: shown})[1]):
+        assert "unknown key another, no_such_key" in text
+        assert [one for one in body if f"{key}.{one}:" not in text] == [], text
+    assert ("needs plan_digest" in told) == (name in NEED_DIGESTS), told
+    assert town.content() == before
+
+
+def test_bodies_of_heat_have_no_operations(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys of operations are unknown there, as other keys are, and ignored."""
+    town = Town(bench, monkeypatch)
+    keys = {key: body for key, _, body in map(town.body, OPERATIONS)}
+    for method, more in (("PATCH", {}), ("PUT", {"template": template(a={"type": NET})})):
+        town.heat.call(method, town.path, {**keys, **more}, 202)
+        town.heat.settle(town.path, "UPDATE_COMPLETE")
+    assert {row.name for row in town.store.resources.of(town.root.id)} == {"a"}
