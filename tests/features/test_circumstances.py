@@ -5,9 +5,13 @@ What is expected is written down here after docs/reference/lock.md and the guide
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from itertools import count
+from itertools import combinations_with_replacement, count
+from threading import Barrier
+from types import MappingProxyType
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from msgspec.structs import replace
@@ -53,7 +57,7 @@ class Bench:
 
     def __init__(self, server: wiring.Embedded) -> None:
         self.heat = Heat(server.app)
-        self.store = server.store
+        self.store, self.clock = server.store, server.components.clock
         self.cloud: Any = server.components.engine_services.services.clouds.of("demo").cloud
 
     @cached_property
@@ -65,21 +69,34 @@ class Bench:
 class Town:
     """A stack with drift, another stack, and a network that no stack has."""
 
-    def __init__(self, bench: Bench, patch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self, bench: Bench, patch: pytest.MonkeyPatch, names: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """Make it. `names` are others for its resources."""
         self.heat, self.store, self.patch = bench.heat, bench.store, patch
-        self.name = f"t{next(NAMES)}"
+        self.name, self.names = f"t{next(NAMES)}", names
         lan = {"type": NET, "properties": {"name": self.name}}
         group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 2, "resource_def": lan}}
-        parts = template(a=lan, b=lan, n={"type": "inner.yaml"}, g=group)
-        self.path = self.heat.create(parts, self.name, files={"inner.yaml": json.dumps(template(a=lan, b=lan))})
+        parts = template(**self.named({"a": lan, "b": lan, "n": {"type": "inner.yaml"}, "g": group}))
+        inner = json.dumps(template(**self.named({"a": lan, "b": lan})))
+        self.path = self.heat.create(parts, self.name, files={"inner.yaml": inner})
         self.other = self.heat.create(template(z=lan), f"{self.name}-other")
         self.free = str(bench.cloud.call("network.create_network", name=self.name)["id"])
-        bench.cloud.call("network.update_network", self.physical_id("a"), name="changed")
+        changed = self.physical_id(self.named("a"))
+        bench.cloud.call("network.update_network", changed, name="changed")
         self.heat.call("POST", f"{self.path}/actions", {"check": None}, 200)
         self.heat.settle(self.path, "CHECK_COMPLETE")
 
+    def named(self, value: Any) -> Any:
+        """Return a value with the names that its resources have here."""
+        if isinstance(value, dict):
+            return {self.names.get(key, self.named(key)): self.named(one) for key, one in value.items()}
+        if isinstance(value, list):
+            return [self.named(one) for one in value]
+        return "/".join(self.names.get(one, one) for one in value.split("/")) if isinstance(value, str) else value
+
     def physical_id(self, name: str) -> str:
-        return str(self.heat.get(f"{self.path}/resources/{name}")["resource"]["physical_resource_id"])
+        return str(self.heat.get(f"{self.path}/resources/{quote(name)}")["resource"]["physical_resource_id"])
 
     @property
     def root(self) -> StackRecord:
@@ -102,7 +119,7 @@ class Town:
     def body(self, name: str) -> tuple[str, str, JsonMap]:
         key, group, body = OPERATIONS[name]
         text = json.dumps(body).replace("FREE", self.free).replace("OTHER", f"{self.name}-other")
-        return key, group, json.loads(text)
+        return key, self.named(group), self.named(json.loads(text))
 
     def plan(self, name: str) -> Any:
         """The answer to the preview of an operation."""
@@ -113,8 +130,21 @@ class Town:
     def ask(self, name: str, digest: str) -> Any:
         """The answer to an operation."""
         key, group, body = self.body(name)
-        place = f"{self.path}/resources/{group}" if group else self.path
+        place = f"{self.path}/resources/{quote(group)}" if group else self.path
         return self.heat.call("POST", f"{place}/actions", {key: {**body, "plan_digest": digest}})
+
+    @property
+    def stacks(self) -> list[StackRecord]:
+        return [self.root, self.of(self.other), *self.store.stacks.descendants(self.root)]
+
+    def settle(self) -> None:
+        for one in self.stacks:
+            self.heat.settle(f"/stacks/{quote(one.name)}/{one.id}")
+
+    def first_plan(self) -> dict[str, str]:
+        """The changes of the next update with the stored definition."""
+        plan = self.heat.call("PATCH", f"{self.path}/preview?plan=true", {}, 200).json["plan"]
+        return {"/".join(one["path"]): one["action"] for one in plan["resources"] if one["action"] != "keep"}
 
     def content(self) -> dict[str, Any]:
         """All that a refusal must leave as it is."""
@@ -131,8 +161,7 @@ class Town:
 
     def moved(self, row: tuple[object, ...]) -> tuple[object, ...]:
         """The same of that resource, wherever it is now."""
-        stacks = (self.root, self.of(self.other), *self.store.stacks.descendants(self.root))
-        rows = [one for stack in stacks for one in self.store.resources.of(stack.id)]
+        rows = [one for stack in self.stacks for one in self.store.resources.of(stack.id)]
         (found,) = [self.kept(one) for one in rows if one.id == row[0]]
         return found
 
@@ -315,3 +344,40 @@ def test_bodies_of_heat_have_no_operations(bench: Bench, monkeypatch: pytest.Mon
         town.heat.call(method, town.path, {**keys, **more}, 202)
         town.heat.settle(town.path, "UPDATE_COMPLETE")
     assert {row.name for row in town.store.resources.of(town.root.id)} == {"a"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("one", "other"), sampled(combinations_with_replacement(OPERATIONS, 2), 11, pytest.mark.thorough)
+)
+def test_two_clients_at_once(bench: Bench, monkeypatch: pytest.MonkeyPatch, one: str, other: str) -> None:
+    """One of them gets its way, and the other is refused or comes later."""
+    town, ready = Town(bench, monkeypatch), Barrier(2)
+    digests = {name: town.plan(name).json["plan"]["digest"] for name in (one, other)}
+
+    def ask(name: str) -> Any:
+        ready.wait()
+        return town.ask(name, digests[name])
+
+    with ThreadPoolExecutor(2) as pool:
+        answers = [*pool.map(ask, (one, other))]
+    assert DONE in map(said, answers)
+    later = (400, 404, 409) if one == other else (409,)  # what it names may be gone
+    assert all(said(answer) == DONE or answer.status_int in later for answer in answers), answers
+    town.settle()
+    owned = [row.physical_id for stack in town.stacks for row in town.store.resources.of(stack.id) if row.type == NET]
+    assert len(owned) == len({*owned}), "each object has one owner"
+    assert town.first_plan() == {}
+    assert town.store.inconsistencies(bench.clock.now(), 0.0) == []
+
+
+@pytest.mark.slow
+def test_names_in_unicode(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {"a": "größe", "b": "Ω b", "n": "ñandú", "g": "группа", "new": "新しい", "other": "آخر"}
+    for name in OPERATIONS:
+        town = Town(bench, monkeypatch, names)
+        answer = town.ask(name, town.plan(name).json["plan"]["digest"])
+        assert said(answer) == DONE, f"{name}: {answer.text}"
+        town.settle()
+        assert town.first_plan() == {}, name
+        assert "?" not in str(town.heat.get(f"{town.path}/drift"))
