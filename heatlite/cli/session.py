@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from heatlite.cli import contexts
 from heatlite.cli.arguments import Sections
-from heatlite.cli.client import Client, Object, Stack, split_endpoint
+from heatlite.cli.client import Client, Object, Stack, an_object, split_endpoint, text
 from heatlite.cli.transport import HTTPTransport, Transport, WSGITransport, credentials
 from heatlite.core import config
 from heatlite.core.json import JsonMap
@@ -57,6 +57,16 @@ class StatedFeature(Protocol):
 
         `facts` are the keys that features have added to it.
         """
+
+
+def tell_facts(host: "Host", client: Client, stack: Stack, plan: Object) -> None:
+    """Print what features say about the plan of another operation than an update."""
+    for one in host.features():
+        for line in one.planned(client, stack, plan).lines:
+            print(line)
+    if "to_stack" in plan:
+        other = an_object(plan, "to_stack")
+        tell_facts(host, client, client.find(text(other.get("name"))), other)
 
 
 class Host(Protocol):

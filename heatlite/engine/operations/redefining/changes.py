@@ -118,9 +118,12 @@ class Redefining:
             raise PlanChanged(stack_name=stack.name)
 
     def shown(self, context: Context, stack: StackRecord, change: Redefinition) -> ShownPlan:
-        """Return the plan of a change, with what features add."""
-        added = self._admission.shown(self._asked(context, stack, change, None))
-        return replace(change.shown, details={**change.shown.details, **added})
+        """Return the plan of a change, with what features add, also about another tree."""
+        details = {**change.shown.details, **self._admission.shown(self._asked(context, stack, change, None))}
+        if (other := change.other) is not None:
+            added = self._admission.shown(self._asked(context, other.before, other, None))
+            details["to_stack"] = {**as_map(details["to_stack"]), **added}
+        return replace(change.shown, details=details)
 
     def _asked(
         self, context: Context, stack: StackRecord, change: Redefinition, request: OperationRequest | None

@@ -13,7 +13,7 @@ from heatlite.cli.errors import Misuse
 from heatlite.cli.files import load_file
 from heatlite.cli.output import plans, render, template_files
 from heatlite.cli.questions import agree, need_consent
-from heatlite.cli.session import Host, connect
+from heatlite.cli.session import Host, connect, tell_facts
 from heatlite.core.json import JsonMap, as_map, dump
 from heatlite.features.drift.states import DriftState
 
@@ -114,6 +114,7 @@ def accept(arguments: argparse.Namespace, host: Host) -> int:
             for one in patch:
                 value = "" if one.get("op") == "remove" else f" {dump(one.get('value'))}"
                 render.line(f"~ {part} {text(one.get('path'))}: {text(one.get('op'))}{value}", "yellow")
+        tell_facts(host, client, stack, plan)
         agree(arguments, "Accept it?")
         body: JsonMap = {**asked, "plan_digest": text(plan.get("digest"))}
         client.action(stack, "accept_drift", body)

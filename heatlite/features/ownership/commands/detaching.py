@@ -7,7 +7,7 @@ from heatlite.cli.client import objects, text
 from heatlite.cli.files import load_file
 from heatlite.cli.output import plans, render, template_files
 from heatlite.cli.questions import agree, need_consent
-from heatlite.cli.session import Host, connect
+from heatlite.cli.session import Host, connect, tell_facts
 from heatlite.core.json import JsonMap, dump
 from heatlite.features.ownership.commands.importing import FORMAT
 
@@ -39,6 +39,7 @@ def detach(arguments: argparse.Namespace, host: Host) -> int:
             for one in objects(plan, "resources"):
                 shown = f"{plans.path_of(one)} = {text(one.get('physical_resource_id'))}"
                 render.line(f"- {shown}  ({text(one.get('resource_type'))})  {text(one.get('cause'))}", "yellow")
+            tell_facts(host, client, stack, plan)
         agree(arguments, "Detach them?")
         body: JsonMap = {**asked, "plan_digest": text(plan.get("digest"))}
         answer = client.request("POST", f"{stack.path}/actions", {"detach": body})

@@ -12,7 +12,7 @@ from heatlite.cli.errors import CommandError, Misuse, Refused
 from heatlite.cli.files import gather, load_file, parameters
 from heatlite.cli.output import plans, progress, render, template_files
 from heatlite.cli.questions import agree, need_consent
-from heatlite.cli.session import Host, Session, connect
+from heatlite.cli.session import Host, Session, connect, tell_facts
 from heatlite.core.json import Json, JsonMap, as_map, dump
 
 EMPTY: JsonMap = {"heat_template_version": "2021-04-16", "resources": {}}
@@ -56,6 +56,7 @@ def import_(arguments: argparse.Namespace, host: Host) -> int:
             plan = client.plan(stack, "import", body)
             if arguments.format == "text":
                 _draw(plan)
+                tell_facts(host, client, stack, plan)
             agree(arguments, "Import them?")
             client.action(stack, "import", {**body, "plan_digest": text(plan.get("digest"))})
         except CommandError as error:

@@ -9,7 +9,7 @@ from heatlite.cli.errors import Misuse
 from heatlite.cli.files import load_file
 from heatlite.cli.output import plans, render, template_files
 from heatlite.cli.questions import agree, need_consent
-from heatlite.cli.session import Host, connect
+from heatlite.cli.session import Host, connect, tell_facts
 from heatlite.core.json import Json, JsonMap, as_map, as_texts, dump
 from heatlite.features.ownership.commands.importing import FORMAT
 
@@ -43,6 +43,7 @@ def move(arguments: argparse.Namespace, host: Host) -> int:
                 render.line(f"> {shown}  ({text(one.get('resource_type'))})", "yellow")
             for warning in as_texts(plan.get("breaks")):
                 render.line(f"! {warning}", "red")
+            tell_facts(host, client, stack, plan)
         agree(arguments, "Move them?")
         client.request("POST", f"{stack.path}/actions", {"move": {**asked, "plan_digest": text(plan.get("digest"))}})
     if arguments.format == "json":

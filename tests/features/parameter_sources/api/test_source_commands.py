@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.conftest import Heat
+from tests.api.conftest import Heat, value
 from tests.api.test_commands import Here, Typed, nobody  # noqa: F401
 from tests.features.parameter_sources.api.test_sources import grant, owner, parameters, patch, reader, sources
 
@@ -87,3 +87,23 @@ def test_refused_source_is_told(here: Here, capsys: pytest.CaptureFixture[str]) 
     found = capsys.readouterr().err
     assert "there is no stack base" in found
     assert "net_id was not provided" not in found
+
+
+def test_a_move_tells_who_reads(heat: Heat, here: Here, capsys: pytest.CaptureFixture[str]) -> None:
+    """E7: before the question, for the outputs of both stacks."""
+    assert here("up base.yaml -y") == 0 and here("up other.yaml -n other -y") == 0
+    for name in ("base", "other"):
+        assert here(f"up web.yaml -n of-{name} -y --from net_id={name}.net") == 0
+    left, entered = owner(net="a"), owner(net="x")
+    left |= {"outputs": {}, "resources": {}}
+    entered |= {"outputs": {}, "resources": {"one": value(), "two": value()}}
+    asked = {
+        "moved": [{"from": "one", "to": "two"}], "to_stack": "other", "template": left,
+        "to_definition": {"template": entered},
+    }  # fmt: skip
+    Path("move.yaml").write_text(json.dumps({"move": asked}))
+    capsys.readouterr()
+    assert here("move base --from-file move.yaml --yes") == 0
+    told = capsys.readouterr().out.splitlines()
+    for name in ("base", "other"):
+        assert f"Output net is removed: of-{name} reads it as net_id" in told
