@@ -29,6 +29,7 @@ from heatlite.core.runtime.timer import Timer
 from heatlite.core.status import ActionStatus
 from heatlite.core.wire.why import WayOut
 from heatlite.engine.admission.admission import Admission
+from heatlite.engine.admission.base import Parts
 from heatlite.engine.admission.claims import Examiner, NewDefinition
 from heatlite.engine.admission.inputs import Supplier
 from heatlite.engine.admission.offered_types import OfferedTypes
@@ -459,9 +460,8 @@ def _components(
     )
     max_duration = inf if settings.auth is Auth.NONE else MAX_DURATION
     streams = Streams(store, settings.max_event_streams, max_duration=max_duration, hints=hints)
-    stacks = Stacks(
-        store, clock, settings, definitions, preparation, admission, reader, scheduled_actions, clouds, stack_clouds
-    )
+    parts = Parts(store, clock, settings, definitions, admission, reader)
+    stacks = Stacks(parts, preparation, scheduled_actions, clouds, stack_clouds)
 
     @cache
     def access() -> AccessControl:

@@ -16,6 +16,7 @@ from heatlite.core.json import JsonMap
 from heatlite.core.runtime.meter import Meter
 from heatlite.core.wire.why import WayOut
 from heatlite.engine.admission.admission import Admission
+from heatlite.engine.admission.base import Parts
 from heatlite.engine.admission.offered_types import OfferedTypes
 from heatlite.engine.admission.preparation import Preparation
 from heatlite.engine.operations.health_marks import HealthMarks
@@ -122,25 +123,28 @@ class Components(Struct, frozen=True, dict=True):
             return cast(F, self._of_features[kind])
 
     @LockedCachedProperty
+    def _parts(self) -> Parts:
+        return Parts(self.store, self.clock, self.settings, self.definitions, self.admission, self.reader)
+
+    @LockedCachedProperty
     def maintenance(self) -> MaintenanceLock:
         return MaintenanceLock(self.store, self.clock, self.admission)
 
     @LockedCachedProperty
     def health(self) -> HealthMarks:
-        return HealthMarks(self.store, self.clock, self.definitions, self.admission, self.reader)
+        return HealthMarks(self._parts)
 
     @LockedCachedProperty
     def exports(self) -> "Export":
         from heatlite.engine.operations.export import Export
 
-        return Export(self.store, self.clock, self.settings, self.admission, self.engine_services)
+        return Export(self._parts, self.engine_services)
 
     @LockedCachedProperty
     def snapshots(self) -> "Snapshots":
         from heatlite.engine.operations.snapshots import Snapshots
 
-        parts = (self.admission, self.preparation, self.definitions, self.engine_services)
-        return Snapshots(self.store, self.clock, self.settings, *parts)
+        return Snapshots(self._parts, self.preparation, self.engine_services)
 
     @LockedCachedProperty
     def protection(self) -> "Protection":
@@ -152,27 +156,25 @@ class Components(Struct, frozen=True, dict=True):
     def repairs(self) -> "Repairs":
         from heatlite.engine.operations.repairs import Repairs
 
-        return Repairs(self.store, self.clock, self.definitions, self.admission, self.reader)
+        return Repairs(self._parts)
 
     @LockedCachedProperty
     def redefining(self) -> "Redefining":
         from heatlite.engine.operations.redefining.changes import Redefining
 
-        return Redefining(self.store, self.clock, self.settings, self.definitions, self.admission, self.reader)
+        return Redefining(self._parts)
 
     @LockedCachedProperty
     def groups(self) -> "Groups":
         from heatlite.engine.operations.groups import Groups
 
-        parts = (self.definitions, self.admission, self.reader, self.repairs)
-        return Groups(self.store, self.clock, self.settings, *parts)
+        return Groups(self._parts, self.repairs)
 
     @LockedCachedProperty
     def _membership(self) -> "MembershipWriter":
         from heatlite.engine.operations.membership.writing import MembershipWriter
 
-        parts = (self.definitions, self.admission, self.reader)
-        return MembershipWriter(self.store, self.clock, self.settings, *parts)
+        return MembershipWriter(self._parts)
 
     @LockedCachedProperty
     def joins(self) -> "Joins":
@@ -190,7 +192,7 @@ class Components(Struct, frozen=True, dict=True):
     def group_policies(self) -> "GroupPolicies":
         from heatlite.engine.operations.membership.policies import GroupPolicies
 
-        return GroupPolicies(self.store, self.clock, self.admission, self.reader, self.groups)
+        return GroupPolicies(self._parts, self.groups)
 
     @LockedCachedProperty
     def scheduled(self) -> "ScheduledRequests":
@@ -218,7 +220,7 @@ class Components(Struct, frozen=True, dict=True):
     def signals(self) -> "Signals":
         from heatlite.engine.operations.signals import Signals
 
-        return Signals(self.store, self.clock, self.settings, self.definitions, self.admission, self.reader)
+        return Signals(self._parts)
 
     @LockedCachedProperty
     def reasons(self) -> "Reasons":

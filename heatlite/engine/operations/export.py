@@ -4,33 +4,25 @@
 from msgspec.structs import replace
 
 from heatlite.core.actions.payloads import ActionInputs
-from heatlite.core.clock import Clock
-from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import NotSupported, RequestLimitExceeded
 from heatlite.core.json import JsonMap, size
 from heatlite.core.status import Status, Verb
-from heatlite.engine.admission.admission import Admission
+from heatlite.engine.admission.base import Parts, StackOperations
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.stack_document import check_document, stack_record
 from heatlite.engine.state.unit_of_work import stack_event, with_state
 from heatlite.engine.types.resource_factory import EngineServices, ResourceFactory
 from heatlite.engine.types.type_calls import type_code
 from heatlite.store.records import ResourceRecord, StackRecord
-from heatlite.store.store import Store
 
 
-class Export:
+class Export(StackOperations):
     """Exports stacks with their objects, and abandons them."""
 
-    def __init__(
-        self, store: Store, clock: Clock, settings: Settings, admission: Admission, engine_services: EngineServices
-    ) -> None:
+    def __init__(self, parts: Parts, engine_services: EngineServices) -> None:
+        super().__init__(parts)
         self._engine_services = engine_services
-        self._store = store
-        self._clock = clock
-        self._settings = settings
-        self._admission = admission
 
     def export(self, stack: StackRecord) -> JsonMap:
         """Return the stack document.

@@ -9,21 +9,17 @@ from msgspec.structs import replace
 
 from heatlite.core.actions.payloads import ActionInputs
 from heatlite.core.actions.repairs import RepairStep, Selection
-from heatlite.core.clock import Clock
-from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import ActionCooldown, HTTPBadRequest, InvalidValue
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
-from heatlite.engine.admission.admission import Admission
+from heatlite.engine.admission.base import Parts, StackOperations
 from heatlite.engine.admission.claims import Asked, Change, tries_again
 from heatlite.engine.operations.asked import GroupChange
 from heatlite.engine.operations.repairs import Repairs
 from heatlite.engine.planning.group_changes import GroupFacts, MembersChange, change_members, named
 from heatlite.engine.planning.group_members import decisions, drawing, facts_of
-from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.preview.preview import check_protected
-from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.group_requests import (
     DeleteMembers,
     FollowTemplate,
@@ -39,34 +35,17 @@ from heatlite.engine.state.group_requests import (
 )
 from heatlite.engine.state.requests import Later
 from heatlite.engine.state.values import current_rows
-from heatlite.engine.steps.children import Children
-from heatlite.engine.types.outputs import StackReader
 from heatlite.engine.types.type_calls import type_code
 from heatlite.plugin.groups import SizedGroup, SizeLimits
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
-from heatlite.store.store import Store
 
 
-class Groups:
+class Groups(StackOperations):
     """Changes the members of groups."""
 
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        settings: Settings,
-        definitions: Definitions,
-        admission: Admission,
-        reader: StackReader,
-        repairs: Repairs,
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._settings = settings
-        self._definitions = definitions
-        self._admission = admission
-        self._reader = reader
+    def __init__(self, parts: Parts, repairs: Repairs) -> None:
+        super().__init__(parts)
         self._repairs = repairs
 
     # -- size ----------------------------------------------------------------------------------------
@@ -120,7 +99,7 @@ class Groups:
     ) -> GroupChange:
         """Return what a change of a group's members would write. Raises as `change`."""
         group = self.group(stack, name)
-        resources = self._reader.resources_of(stack)
+        resources = self.reader.resources_of(stack)
         resource = resources.make(group)
         assert isinstance(resource, SizedGroup)
         with type_code():
@@ -134,8 +113,7 @@ class Groups:
             child = resource.having([*stays, *joining])
         action = self._action(context, nested, change.decided.grace_period or 0, body)
         data = decisions(change, joining, before)
-        most = self._settings.max_resources_per_stack
-        children = Children(self._store, self._clock, self._definitions, resources, action, most, TreeBudget(resources))
+        children = self.children_of(action, resources)
         order = children.resize(group, resource, self._definitions.of(stack), child, data)
         assert order.definition is not None
         changed = GroupChange(children, order, replace(group, data=dict(resource.data)), resources)
@@ -147,8 +125,8 @@ class Groups:
 
         Raises ResourceNotFound, and HTTPBadRequest for another type.
         """
-        row = self._reader.resource(stack, name)
-        if not issubclass(self._reader.resources_of(stack).type_of(row), SizedGroup):
+        row = self.reader.resource(stack, name)
+        if not issubclass(self.reader.resources_of(stack).type_of(row), SizedGroup):
             raise HTTPBadRequest(f"Resource {row.name} of type {row.type} is no group.")
         return row
 
@@ -156,7 +134,7 @@ class Groups:
         """Return the path of a group of a stack, from the root on."""
         lineage = [stack, *self._store.stacks.ancestors(stack)]
         above = [one.parent_resource for one in reversed(lineage) if one.parent_resource is not None]
-        return (*above, self._reader.resource(stack, name).name)
+        return (*above, self.reader.resource(stack, name).name)
 
     def names_of(self, resource: SizedGroup[Schema], members: Sequence[Joining]) -> list[str]:
         """Return the names of new members.
@@ -222,8 +200,8 @@ class Groups:
 
         `believes_absence`: mark members that are not found, however many. Raises as `admitted`.
         """
-        row = self._reader.resource(stack, name)
-        is_group = issubclass(self._reader.resources_of(stack).type_of(row), SizedGroup)
+        row = self.reader.resource(stack, name)
+        is_group = issubclass(self.reader.resources_of(stack).type_of(row), SizedGroup)
         members = self.members_of(row) if is_group else None
         return self._repairs.check(context, stack, row.name, members, believes_absence)
 
@@ -271,7 +249,7 @@ class Groups:
         """
         group = self.group(stack, name)
         nested = self.members_of(group)
-        resource = self._reader.resources_of(stack).make(group)
+        resource = self.reader.resources_of(stack).make(group)
         assert isinstance(resource, SizedGroup)
         with type_code():
             return nested, named(members, self.facts(resource, nested, resource.limits))
@@ -281,8 +259,8 @@ class Groups:
 
         Raises InvalidValue where nothing is marked, or the type cannot do the step, and as `Repairs.request`.
         """
-        row = self._reader.resource(stack, name)
-        if not issubclass(self._reader.resources_of(stack).type_of(row), SizedGroup):
+        row = self.reader.resource(stack, name)
+        if not issubclass(self.reader.resources_of(stack).type_of(row), SizedGroup):
             return self._repair(context, stack, (row.name,), step, body, of_group=False)
         nested = self.members_of(row)
         marked = self._marked(nested)

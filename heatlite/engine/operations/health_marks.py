@@ -5,21 +5,18 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from heatlite.core.clock import Clock, to_text
+from heatlite.core.clock import to_text
 from heatlite.core.context import Context
 from heatlite.core.errors import ActionInProgress, DatabaseUnavailable, HeatliteError, ResourceNotFound, StackLocked
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.core.wire.why import Holder
-from heatlite.engine.admission.admission import Admission
+from heatlite.engine.admission.base import StackOperations
 from heatlite.engine.preview.locked_children import LockedChildren
 from heatlite.engine.state.conflict_rules import Operation, locked_error
-from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.unit_of_work import resource_event, row_with_state, shortened
 from heatlite.engine.state.values import current_rows
-from heatlite.engine.types.outputs import StackReader
 from heatlite.store.records import HealthRecord, PreviousState, ResourceRecord, StackRecord
-from heatlite.store.store import Store
 
 MARKED = "The resource was explicitly marked as {} through the API"
 
@@ -38,17 +35,8 @@ class Mark(Struct, frozen=True):
         return Operation.MARK if self.unhealthy else Operation.MARK_HEALTHY
 
 
-class HealthMarks:
+class HealthMarks(StackOperations):
     """Marks resources unhealthy or healthy."""
-
-    def __init__(
-        self, store: Store, clock: Clock, definitions: Definitions, admission: Admission, reader: StackReader
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._definitions = definitions
-        self._admission = admission
-        self._reader = reader
 
     def mark(
         self, context: Context, stack: StackRecord, resource: str, unhealthy: bool, reason: str | None
@@ -98,7 +86,7 @@ class HealthMarks:
 
         `held` are the stacks that are held, by id. That of the resource is added. Returns why it has no effect.
         """
-        owner, row = self._reader.resource_at(stack, mark.resource)
+        owner, row = self.reader.resource_at(stack, mark.resource)
         if owner.id not in held:
             held[owner.id] = self._admission.hold(context, mark.operation, owner)
         stack, now = held[owner.id], self._clock.now()
@@ -126,8 +114,8 @@ class HealthMarks:
 
     def _refuse_locked(self, context: Context, stack: StackRecord, row: ResourceRecord) -> None:
         """Raise StackLocked if a lock is in the row's nested stack, or below it."""
-        if self._reader.may_nest(stack, row):
-            locked = LockedChildren(self._store, self._definitions, self._reader, stack).locked(row)
+        if self.reader.may_nest(stack, row):
+            locked = LockedChildren(self._store, self._definitions, self.reader, stack).locked(row)
             if locked is not None:
                 raise locked_error(Operation.MARK, locked, context)
 

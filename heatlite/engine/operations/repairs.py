@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from heatlite.core.actions.payloads import ActionData, ActionInputs, MemberChange
 from heatlite.core.actions.repairs import RepairStep, Selection
-from heatlite.core.clock import Clock
 from heatlite.core.context import Context
 from heatlite.core.errors import (
     DeletionProtected,
@@ -27,19 +26,16 @@ from heatlite.core.errors import (
 )
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Cause, Status, Verb
-from heatlite.engine.admission.admission import Admission
+from heatlite.engine.admission.base import StackOperations
 from heatlite.engine.admission.claims import NO_CLAIMS, Asked, Change, Claims, tries_again
 from heatlite.engine.planning.plan import Outcome
 from heatlite.engine.preview import preview_views
 from heatlite.engine.preview.preview import PreviewItem, StackPreview
 from heatlite.engine.state.conflict_rules import Operation, locked_error
-from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.requests import ShownPlan
 from heatlite.engine.state.unit_of_work import stack_event, with_state
-from heatlite.engine.types.outputs import StackReader
 from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.store.records import ActionRecord, StackRecord
-from heatlite.store.store import Store
 
 ALIVE = frozenset({Verb.CHECK, Verb.UPDATE})
 """Verbs whose failure leaves an object that can be rebooted."""
@@ -97,17 +93,8 @@ class ObservedRepairs:
         return self._repairs.revert_observed(context, self._stack, self._resources, selection, plan_digest)
 
 
-class Repairs:
+class Repairs(StackOperations):
     """Plans and begins repairs."""
-
-    def __init__(
-        self, store: Store, clock: Clock, definitions: Definitions, admission: Admission, reader: StackReader
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._definitions = definitions
-        self._admission = admission
-        self._reader = reader
 
     def plan(self, stack: StackRecord, selection: Selection) -> RepairPlan:
         """Plan the repair of selected resources in a tree. Reads the database only.
@@ -146,7 +133,7 @@ class Repairs:
         replaced or deleted, and as `Admission.admitted`.
         """
         request = self._admission.precheck(context, Operation.REVERT, stack, "POST", "/actions", body)
-        resources, claims = self._reader.resources_of(stack), NO_CLAIMS
+        resources, claims = self.reader.resources_of(stack), NO_CLAIMS
         if stack.root_id is None:
             resources = self._observing(stack, paths, named)
             claims = self._admission.examine(self._asked(context, stack, resources))
@@ -197,7 +184,7 @@ class Repairs:
         seen = [path for path in resources.selection.steps if path not in unseen]
         if unseen and (not seen or any(path in named for path in unseen)):
             told = "; ".join(f"{path}: {why}" for path, why in unseen.items())
-            raise InvalidStackState(NOT_SEEN.format(stack.name, self._reader.mask(stack).text(told)))
+            raise InvalidStackState(NOT_SEEN.format(stack.name, self.reader.mask(stack).text(told)))
         resources.selection = Selection(dict.fromkeys(seen))
         return resources
 
@@ -373,7 +360,7 @@ class Repairs:
         return replace(stack, updated_at=self._clock.now())
 
     def _selecting(self, stack: StackRecord, selection: Selection) -> ResourceFactory:
-        resources = self._reader.resources_of(stack)
+        resources = self.reader.resources_of(stack)
         resources.selection = selection
         return resources
 

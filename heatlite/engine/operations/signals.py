@@ -11,8 +11,6 @@ from msgspec.structs import replace
 
 from heatlite.clients.cloud import CloudError, OtherCloud
 from heatlite.core.actions.payloads import ActionInputs
-from heatlite.core.clock import Clock
-from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import (
     ActionCooldown,
@@ -34,19 +32,15 @@ from heatlite.core.errors import (
 )
 from heatlite.core.json import Json, JsonMap, as_map, dump
 from heatlite.core.status import MAX_REASON, Status, Verb
-from heatlite.engine.admission.admission import Admission
+from heatlite.engine.admission.base import Parts, StackOperations
 from heatlite.engine.admission.claims import NO_CLAIMS, Asked, Change, Claims, tries_again
 from heatlite.engine.operations.asked import GroupChange
 from heatlite.engine.planning.group_members import by_policies
-from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.preview.preview import check_protected
 from heatlite.engine.state.conflict_rules import Operation
-from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.hooks import cleared_text, clearing, is_over, lifecycle_token, waits_at
 from heatlite.engine.state.unit_of_work import resource_event
 from heatlite.engine.state.values import current_rows
-from heatlite.engine.steps.children import Children
-from heatlite.engine.types.outputs import StackReader
 from heatlite.engine.types.resource_factory import NestedView
 from heatlite.engine.types.type_calls import type_code
 from heatlite.plugin.groups import SizedGroup
@@ -55,7 +49,6 @@ from heatlite.plugin.nested import StackResource
 from heatlite.plugin.resource import ResourceType
 from heatlite.plugin.signing import KEY, NODE, Node, Proof, Signalled
 from heatlite.store.records import ResourceRecord, StackRecord
-from heatlite.store.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -90,24 +83,11 @@ class IgnoredSignal(Struct, frozen=True):
         return self.reason if self.retry_after is None else f"{self.reason}; retry_after={self.retry_after}"
 
 
-class Signals:
+class Signals(StackOperations):
     """Delivers signals to resources."""
 
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        settings: Settings,
-        definitions: Definitions,
-        admission: Admission,
-        reader: StackReader,
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._settings = settings
-        self._definitions = definitions
-        self._admission = admission
-        self._reader = reader
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts)
         self._lock = threading.Lock()
         self._counts: dict[tuple[str, str], tuple[float | None, int]] = {}
         """By row and reason: the period of the last event of an ignored signal, and the number since."""
@@ -122,7 +102,7 @@ class Signals:
         lifetime = self._settings.signal_url_lifetime
         stack = self._store.stacks.get(stack_id)
         if stack is not None and (stack.project, stack.name) == (project, stack_name):
-            resources = self._reader.resources_of(stack)
+            resources = self.reader.resources_of(stack)
             for row in self._store.resources.by_name(stack.id, [resource_name]):
                 signalled = resources.make(row)
                 meant = Node if form == NODE else Signalled
@@ -147,7 +127,7 @@ class Signals:
         during deletion or suspend. Raises RequestLimitExceeded for a signal over the type's size limit,
         InvalidBreakPointHook, OtherCloud, and the errors of the type.
         """
-        kind = self._reader.resources_of(stack).type_of(row)
+        kind = self.reader.resources_of(stack).type_of(row)
         if len(dump(details).encode(errors="replace")) > kind.longest_signal:
             raise RequestLimitExceeded(message=f"a signal to {row.type} has at most {kind.longest_signal} bytes.")
         if details and "unset_hook" in details:
@@ -219,7 +199,7 @@ class Signals:
         return rotated > 0
 
     def _rotate(self, stack: StackRecord) -> int:
-        resources = self._reader.resources_of(stack)
+        resources = self.reader.resources_of(stack)
         rows = []
         for row in self._store.resources.of(stack.id):
             signalled = resources.make(row)
@@ -293,7 +273,7 @@ class Signals:
             # The stack row serializes signals: each sees the effects of the previous one.
             self._store.stacks.lock(stack.id)
             row = self._again(row, stack)
-            resource = self._reader.resources_of(stack).make(row)
+            resource = self.reader.resources_of(stack).make(row)
             answer = resource.handle_signal(prepared)
             if not isinstance(answer, Resize):
                 self._admission.consume_replay(context)
@@ -318,7 +298,7 @@ class Signals:
 
         Raises InvalidValue where a service refuses them, Unavailable where it does not answer.
         """
-        resources = self._reader.resources_of(stack)
+        resources = self.reader.resources_of(stack)
         if not resources.type_of(row).has("prepare_signal"):
             return details
         try:
@@ -340,7 +320,7 @@ class Signals:
         self, context: Context, stack: StackRecord, row: ResourceRecord, details: JsonMap | None
     ) -> Claims:
         """Let features examine the resize of a signal. Raises what refuses it."""
-        resources = self._reader.resources_of(stack)
+        resources = self.reader.resources_of(stack)
         if not resources.type_of(row).resizes:
             return NO_CLAIMS
         try:
@@ -372,7 +352,7 @@ class Signals:
         resize: Resize,
     ) -> GroupChange:
         """Return what the resize of a group by a signal to `row` would write."""
-        resources = self._reader.resources_of(stack)
+        resources = self.reader.resources_of(stack)
         resource = resources.make(group, update_policy=_update_policy(nested))
         assert isinstance(resource, StackResource)
         child, data, view = resource.resized(resize.wanted), None, resource.nested
@@ -382,8 +362,7 @@ class Signals:
         kind, number = resize.wanted.get("kind"), resize.wanted.get("adjustment")
         inputs = ActionInputs(signal={"policy": row.name, "kind": kind, "number": number})
         action = self._admission.new_action(context, nested, Verb.UPDATE, inputs)
-        most = self._settings.max_resources_per_stack
-        children = Children(self._store, self._clock, self._definitions, resources, action, most, TreeBudget(resources))
+        children = self.children_of(action, resources)
         order = children.resize(group, resource, self._definitions.of(stack), child, data)
         assert order.definition is not None
         changed = GroupChange(children, order, replace(group, data=dict(resource.data)), resources)
@@ -426,7 +405,7 @@ class Signals:
 
         Raises NoActionNeeded without one.
         """
-        resources = self._reader.resources_of(stack)
+        resources = self.reader.resources_of(stack)
         for row in current_rows(self._store.resources.of(stack.id)):
             if issubclass(resources.type_of(row), StackResource):
                 with type_code():

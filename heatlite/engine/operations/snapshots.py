@@ -6,15 +6,14 @@ from functools import partial
 from msgspec.structs import replace
 
 from heatlite.core.actions.payloads import ActionInputs
-from heatlite.core.clock import Clock
-from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import NotSupported, RequestLimitExceeded, SnapshotNotFound
 from heatlite.core.ids import new_id
 from heatlite.core.json import AnyMap, Json, JsonMap
 from heatlite.core.redaction.masking import Mask
 from heatlite.core.status import Status, Verb
-from heatlite.engine.admission.admission import Admission, Examined
+from heatlite.engine.admission.admission import Examined
+from heatlite.engine.admission.base import Parts, StackOperations
 from heatlite.engine.admission.claims import Asked, tries_again
 from heatlite.engine.admission.offered_types import check_types
 from heatlite.engine.admission.preparation import Preparation, Prepared
@@ -24,38 +23,23 @@ from heatlite.engine.operations.stacks import updated
 from heatlite.engine.planning.snapshot_parts import parts, row_of_entry
 from heatlite.engine.preview.preview import StackPreview, check_protected
 from heatlite.engine.state.conflict_rules import Operation
-from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.requests import Later, Request
 from heatlite.engine.state.stack_document import check_document, hidden_in, read_record, without_data
 from heatlite.engine.state.unit_of_work import stack_event, with_state
 from heatlite.engine.types.resource_factory import EngineServices, ResourceFactory
 from heatlite.engine.types.type_calls import type_code
 from heatlite.store.records import SnapshotRecord, StackRecord
-from heatlite.store.store import Store
 from heatlite.template.document import Definition
 
 
-class Snapshots:
+class Snapshots(StackOperations):
     """Takes, restores and deletes snapshots."""
 
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        settings: Settings,
-        admission: Admission,
-        preparation: Preparation,
-        definitions: Definitions,
-        engine_services: EngineServices,
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._settings = settings
-        self.longest_list = settings.max_stack_data
+    def __init__(self, parts: Parts, preparation: Preparation, engine_services: EngineServices) -> None:
+        super().__init__(parts)
+        self.longest_list = parts.settings.max_stack_data
         """Maximum size of the data in a list, in characters of JSON."""
-        self._admission = admission
         self._preparation = preparation
-        self._definitions = definitions
         self._engine_services = engine_services
 
     def get(self, stack: StackRecord, snapshot_id: str) -> SnapshotRecord:

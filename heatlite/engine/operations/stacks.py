@@ -15,9 +15,7 @@ from msgspec.structs import replace
 
 from heatlite.clients.clouds import Clouds
 from heatlite.core.actions.payloads import ActionData, ActionInputs, shown_parameters
-from heatlite.core.clock import Clock
 from heatlite.core.clouds import CloudIdentity
-from heatlite.core.config import Settings
 from heatlite.core.context import ANONYMOUS, Context
 from heatlite.core.errors import (
     ActionConflict,
@@ -32,7 +30,8 @@ from heatlite.core.ids import new_id
 from heatlite.core.json import JsonMap, as_map
 from heatlite.core.redaction.masking import Mask
 from heatlite.core.status import Control, Needs, Status, Verb
-from heatlite.engine.admission.admission import Admission, audit
+from heatlite.engine.admission.admission import audit
+from heatlite.engine.admission.base import Parts, StackOperations
 from heatlite.engine.admission.claims import NO_CLAIMS, Asked, noting, tries_again
 from heatlite.engine.admission.offered_types import check_types
 from heatlite.engine.admission.preparation import Preparation, Prepared
@@ -45,14 +44,12 @@ from heatlite.engine.preview.preview_views import Chosen
 from heatlite.engine.preview.update_checks import check_external
 from heatlite.engine.preview.update_plan import UpdatePlan
 from heatlite.engine.state.conflict_rules import Operation, is_repeated
-from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.protected import PROTECTED_BEFORE, declare
 from heatlite.engine.state.recorded_clouds import StackClouds
 from heatlite.engine.state.requests import AT_ONCE, Changes, Preview, Request, ShownPlan, Timing
 from heatlite.engine.state.steps_out import existing
 from heatlite.engine.state.unit_of_work import stack_event, with_state
 from heatlite.engine.types.adopted_objects import AdoptedObjects
-from heatlite.engine.types.outputs import StackReader
 from heatlite.store.records import ActionRecord, EventRecord, ProtectionRecord, Restriction, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.document import Definition
@@ -63,33 +60,23 @@ RETAINS_AT_REST = "A deletion of stack {} that retains something needs a stack a
 STACK_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]{0,254}")
 
 
-class Stacks:
+class Stacks(StackOperations):
     """Accepts stack operations of callers."""
 
     def __init__(
         self,
-        store: Store,
-        clock: Clock,
-        settings: Settings,
-        definitions: Definitions,
+        parts: Parts,
         preparation: Preparation,
-        admission: Admission,
-        reader: StackReader,
         scheduled_actions: ScheduledActions,
         clouds: Clouds,
         stack_clouds: StackClouds,
     ) -> None:
-        self._store = store
-        self._clock = clock
-        self._settings = settings
-        self._definitions = definitions
+        super().__init__(parts)
         self._preparation = preparation
-        self._admission = admission
-        self._reader = reader
         self._scheduled_actions = scheduled_actions
         self._clouds = clouds
         self._stack_clouds = stack_clouds
-        self._deletions = Deletions(store, reader)
+        self._deletions = Deletions(parts.store, parts.reader)
 
     # -- create and update -------------------------------------------------------------------------
 
@@ -108,7 +95,7 @@ class Stacks:
         stack, prepared = self._new_stack(context, request)
         stack = with_state(stack, verb, Status.IN_PROGRESS, f"Stack {verb} started")
         given = self._given(stack, {}, prepared.definition)
-        new = asked.new(self._reader, context, stack, prepared)
+        new = asked.new(self.reader, context, stack, prepared)
         claims = self._admission.examine(new) if adopted is None else NO_CLAIMS  # an adoption makes no objects
         with noting(), self._delegated(context, stack) as credential, self._store.transaction():
             self._check_quota(context, is_creating=True)
@@ -172,11 +159,11 @@ class Stacks:
         self._admission.guard(context, None, request.further)
         prepared = self._preparation.new(stack, request, context)
         check_types(context, prepared.types)
-        check_external(prepared.definition, self._reader.resources_of(stack))
+        check_external(prepared.definition, self.reader.resources_of(stack))
         recorded = None if request.adopted is None else request.adopted.cloud
         cloud = self._stack_clouds.new(context, stack, prepared.types, recorded, request.adopt_cloud)
         if request.adopted is not None:
-            objects = AdoptedObjects(self._store, self._reader.resources_of(stack))
+            objects = AdoptedObjects(self._store, self.reader.resources_of(stack))
             objects.check(cloud, prepared.definition, request.adopted.resources)
         template_id, environment = prepared.template_id, prepared.environment
         stack = replace(stack, template_id=template_id, environment=environment, sealed=prepared.hides, cloud=cloud)
@@ -201,7 +188,7 @@ class Stacks:
     def preview_create(self, context: Context, request: Request, plan: bool = False) -> Preview:
         """Preview `create`, with its `plan` if asked. Raises as `create`."""
         stack, prepared = self._new_stack(context, request)
-        new = asked.new(self._reader, context, stack, prepared)
+        new = asked.new(self.reader, context, stack, prepared)
         preview, shown = new.preview(), None
         if plan:
             details = {**self._admission.shown(new), **prepared.shown()}
@@ -282,7 +269,7 @@ class Stacks:
         if not names:
             return {}
         self._definitions.keep(stack, definition)
-        mask, shown = self._reader.mask(stack), definition.parameters.as_text
+        mask, shown = self.reader.mask(stack), definition.parameters.as_text
         return shown_parameters({one: mask.text(shown(one)) if one in new else None for one in names})
 
     def preview_update(
@@ -323,7 +310,7 @@ class Stacks:
         """Return the plan of an update."""
         definition, converges = prepared.definition, self._converges(request)
         return UpdatePlan(
-            self._store, self._definitions, self._reader, stack, definition, request.reach, converges
+            self._store, self._definitions, self.reader, stack, definition, request.reach, converges
         )
 
     def _converges(self, request: Request) -> bool:
@@ -338,7 +325,7 @@ class Stacks:
         """
         nested = self._preparation.validate(context, request, without_services, show_nested)
         check_types(context, nested.types)
-        created = asked.validated(self._reader, self._preparation, context, request, self._clock, without_services)
+        created = asked.validated(self.reader, self._preparation, context, request, self._clock, without_services)
         described = {**nested.definition.describe(nested.hidden), **self._admission.validated(created)}
         within = nested.describe() if show_nested else {}
         return {**described, "NestedParameters": Mask(lambda: nested.secrets).json(within)} if within else described
@@ -371,7 +358,7 @@ class Stacks:
         query = [("force", "true")] if force else []
         query += [*(("retain", path) for path in retain), *([("plan_digest", plan_digest)] if plan_digest else [])]
         prechecked = self._admission.precheck(context, operation, stack, "DELETE", "", None, query=query)
-        going = asked.deletion(self._reader, self._deletions, context, stack, force, retain)
+        going = asked.deletion(self.reader, self._deletions, context, stack, force, retain)
         claims, now = self._admission.examine(going), self._clock.now()
         with self._admission.admitted(prechecked) as stack:
             is_going = stack.verb is Verb.DELETE and stack.status is Status.IN_PROGRESS
@@ -406,7 +393,7 @@ class Stacks:
         Raises as `Deletions.require` and `Deletions.plan`.
         """
         self._deletions.require(context, stack)
-        going = asked.deletion(self._reader, self._deletions, context, stack, False, retain)
+        going = asked.deletion(self.reader, self._deletions, context, stack, False, retain)
         return replace(self._deletions.plan(stack, retain).shown, details=self._admission.shown(going))
 
     @tries_again
@@ -418,14 +405,14 @@ class Stacks:
         Needs no template. Raises InvalidStackState if no create or update has failed, and as `admitted`.
         """
         prechecked = self._admission.precheck_action(context, Operation.RETRY, stack)
-        again = asked.retry(self._store, self._definitions, self._reader, context, stack)
+        again = asked.retry(self._store, self._definitions, self.reader, context, stack)
         claims = self._admission.examine(again)
         with self._admission.admitted(prechecked) as stack:
             claims.look(again.preview)
             # `updated_at` stays: it separates the resources that the operation has finished.
             verb, _ = stack.state_without_lock
             stack = self._admission.set_in_progress(stack, verb)
-            resources = self._reader.resources_of(stack)
+            resources = self.reader.resources_of(stack)
             last = self._store.actions.last(stack.id, verb)
             before, data = ActionInputs(), ActionData()
             if last is not None:

@@ -81,7 +81,7 @@ class EntrantReader:
         """
         resources = self._writer.reader.resources_of(place.owner).within(order.stack)
         level = _Level.of(order, resources, current_rows(place.rows))
-        children = self._writer.children_of(resources, order.action)
+        children = self._writer.children_of(order.action, resources)
         objects, stacks = list[Entrant](), list[NewStack]()
         for name, one in asked.items():
             wanted = evaluate(level.definition, name, resources, level.values)

@@ -4,34 +4,26 @@ from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
 from heatlite.core.actions.payloads import ActionInputs, ActionOutputs
-from heatlite.core.clock import Clock
 from heatlite.core.context import Context
 from heatlite.core.errors import EntityNotFound, InvalidValue
 from heatlite.core.status import Result, Verb
-from heatlite.engine.admission.admission import Admission
+from heatlite.engine.admission.base import Parts, StackOperations
 from heatlite.engine.operations.groups import Groups
 from heatlite.engine.planning.group_policies import StoredPolicy, ZonePlacement, policy, stored, types
 from heatlite.engine.state.group_requests import AttachPolicy, DetachPolicy, PolicyRequest, UpdatePolicy, body_of
 from heatlite.engine.state.unit_of_work import operation_event
-from heatlite.engine.types.outputs import StackReader
 from heatlite.plugin.groups import POLICIES
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
-from heatlite.store.store import Store
 
 MOST_POLICIES = 20
 """Policies of a group."""
 
 
-class GroupPolicies:
+class GroupPolicies(StackOperations):
     """Changes the policies of groups. Each change is an action that has ended."""
 
-    def __init__(
-        self, store: Store, clock: Clock, admission: Admission, reader: StackReader, groups: Groups
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._admission = admission
-        self._reader = reader
+    def __init__(self, parts: Parts, groups: Groups) -> None:
+        super().__init__(parts)
         self._groups = groups
 
     def of(self, row: ResourceRecord) -> dict[str, StoredPolicy] | None:
@@ -110,7 +102,7 @@ class GroupPolicies:
 
     def _require_placed(self, stack: StackRecord, group: ResourceRecord, nested: StackRecord) -> None:
         """Raise InvalidValue for a group with members that no policy can put into a zone."""
-        resources = self._reader.resources_of(nested)
+        resources = self.reader.resources_of(nested)
         kinds = {row.type for row in self._store.resources.of(nested.id) if not resources.type_of(row).obeys_placement}
         if kinds:
             raise InvalidValue(

@@ -11,31 +11,25 @@ from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from heatlite.core.actions.payloads import ActionData, ActionInputs, ActionOutputs, MemberChange
-from heatlite.core.clock import Clock
-from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import InvalidStackState
 from heatlite.core.status import Cause, Result, Status, Verb, state
-from heatlite.engine.admission.admission import Admission
+from heatlite.engine.admission.base import StackOperations
 from heatlite.engine.execution.members_result import with_members
 from heatlite.engine.operations.asked import GroupChange
-from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.preview.preview import StackPreview, stand_in
 from heatlite.engine.preview.preview_views import plan_entry
 from heatlite.engine.state.conflict_rules import Operation
-from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.group_requests import Adjustment, Join, Leave, Resize, body_of
 from heatlite.engine.state.requests import PlannedResource, ShownPlan
 from heatlite.engine.state.unit_of_work import operation_event, stack_event
 from heatlite.engine.steps.children import Children, Order
-from heatlite.engine.types.outputs import StackReader
 from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.plugin.groups import SizedGroup
 from heatlite.plugin.nested import ChildStack
 from heatlite.plugin.schema import Schema
 from heatlite.store.feature_store import ObjectNews
 from heatlite.store.records import ActionRecord, EventRecord, ResourceRecord, StackRecord
-from heatlite.store.store import Store
 from heatlite.template.environment import Environment
 
 
@@ -103,25 +97,8 @@ class Draft(Struct, frozen=True):
         return self.order.definition.resources.keys() != names or any(one.missing for one in self.stacks)
 
 
-class MembershipWriter:
+class MembershipWriter(StackOperations):
     """Makes the order of a changed group, and commits the change."""
-
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        settings: Settings,
-        definitions: Definitions,
-        admission: Admission,
-        reader: StackReader,
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._settings = settings
-        self._definitions = definitions
-        self._admission = admission
-        self.reader = reader
-        self.now = clock.now
 
     def place(self, owner: StackRecord, group: ResourceRecord, nested: StackRecord) -> Place:
         """Return a group as it is now.
@@ -143,7 +120,7 @@ class MembershipWriter:
         """Return the order for a new definition of a group. Reads the database only."""
         inputs = convert(body_of(request), ActionInputs)
         action = self._admission.new_action(context, place.nested, Verb.UPDATE, inputs)
-        children = self.children_of(place.resources, action)
+        children = self.children_of(action, place.resources)
         return children.resize(place.group, place.resource, self._definitions.of(place.owner), child, data)
 
     def environment(self, place: Place) -> Environment:
@@ -154,15 +131,10 @@ class MembershipWriter:
         """Return the event of a member that enters or leaves."""
         return operation_event(row, operation, reason, self._clock.now())
 
-    def children_of(self, resources: ResourceFactory, action: ActionRecord) -> Children:
-        """Return what makes the orders to nested stacks."""
-        most, budget = self._settings.max_resources_per_stack, TreeBudget(resources)
-        return Children(self._store, self._clock, self._definitions, resources, action, most, budget)
-
     def preview(self, draft: Draft) -> StackPreview:
         """Return the plan of the group's nested stack. Members that leave go in it."""
         place = draft.place
-        children = self.children_of(place.resources, draft.order.action)
+        children = self.children_of(draft.order.action, place.resources)
         return GroupChange(children, draft.order, place.group, place.resources).preview()
 
     def wait(self, context: Context, draft: Draft) -> ActionRecord:
@@ -195,7 +167,7 @@ class MembershipWriter:
             outputs = ActionOutputs(result=Result.OK, stack_status=state(Verb.UPDATE, Status.COMPLETE))
             action = self._admission.record_done(context, action, with_members(outputs, store, action, rows))
         more = self._more(context, draft) if draft.has_more else None
-        children = self.children_of(place.resources, action)
+        children = self.children_of(action, place.resources)
         children.write_definitions([draft.order])
         stack = draft.order.stack
         events = [stack_event(stack, now), *seen, *draft.events]
@@ -220,14 +192,6 @@ class MembershipWriter:
         store.resources.insert_many(new.rows)
         store.events.append_many([stack_event(stack, self._clock.now())])
         self._record_size(stack, new.rows)
-
-    def _record_size(self, stack: StackRecord, rows: Sequence[ResourceRecord]) -> None:
-        """Record the size of a stack's rows, for other walks of its tree."""
-        budget = TreeBudget(self.reader.resources_of(stack))
-        budget.start(rows, in_tree=True)
-        size = budget.to_record()
-        if size is not None:
-            self._store.stack_sizes.record_resources(stack.id, stack.root_id or stack.id, size)
 
     def _more(self, context: Context, draft: Draft) -> ActionRecord:
         """Return the action that makes and deletes what else the definition asks for."""

@@ -7,35 +7,30 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from heatlite.core.actions.payloads import ActionInputs, ActionOutputs
-from heatlite.core.clock import Clock
-from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.differences import Differences
 from heatlite.core.errors import ActionConflict, InvalidStackState, PlanChanged
 from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.core.redaction.masking import NOTHING, Mask
 from heatlite.core.status import Status, Verb
-from heatlite.engine.admission.admission import Admission, OperationRequest
+from heatlite.engine.admission.admission import OperationRequest
+from heatlite.engine.admission.base import StackOperations
 from heatlite.engine.admission.claims import Asked, Change, Claims, tries_again
 from heatlite.engine.admission.preparation import Prepared
 from heatlite.engine.execution.final_state import restricted_text
 from heatlite.engine.operations import asked
 from heatlite.engine.operations.redefining.tree import REACHED, Draft, NestedChange, Rows, Tree
 from heatlite.engine.operations.stacks import updated
-from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.preview.preview import StackPreview
 from heatlite.engine.state.conflict_rules import Operation
-from heatlite.engine.state.definitions import Definitions, secrets_of
+from heatlite.engine.state.definitions import secrets_of
 from heatlite.engine.state.protected import declare
 from heatlite.engine.state.requests import Later, Request, ShownPlan
 from heatlite.engine.state.unit_of_work import stack_event, with_state
-from heatlite.engine.steps.children import Children
 from heatlite.engine.types.adopted_objects import AdoptedObjects, LiveObject
-from heatlite.engine.types.outputs import StackReader
-from heatlite.engine.types.resource_factory import EngineServices, ResourceFactory
+from heatlite.engine.types.resource_factory import EngineServices
 from heatlite.store.feature_store import Moved, ObjectNews
 from heatlite.store.records import ActionRecord, EventRecord, ResourceRecord, Restriction, StackRecord
-from heatlite.store.store import Store
 from heatlite.template.edits import Part, edited, edits_between
 from heatlite.template.environment import names_template
 from heatlite.template.source.loader import load_template
@@ -70,24 +65,8 @@ class Redefinition(Struct, frozen=True):
     """True if rows come from a sealed tree."""
 
 
-class Redefining:
+class Redefining(StackOperations):
     """Parts of the operations that change a definition and its rows."""
-
-    def __init__(
-        self,
-        store: Store,
-        clock: Clock,
-        settings: Settings,
-        definitions: Definitions,
-        admission: Admission,
-        reader: StackReader,
-    ) -> None:
-        self._store = store
-        self._clock = clock
-        self._settings = settings
-        self._definitions = definitions
-        self._admission = admission
-        self._reader = reader
 
     def tree(self, root: StackRecord) -> Tree:
         """Return a tree as it is now. Raises InvalidStackState for a nested stack."""
@@ -101,11 +80,7 @@ class Redefining:
         """Return a tree with a new definition, to change its rows."""
         root = redefined(tree.root, request, prepared, self._clock.now())
         action = self._admission.new_action(context, root, Verb.UPDATE)
-        return Draft(tree, root, prepared.definition, services, partial(self._children, action))
-
-    def _children(self, action: ActionRecord, resources: ResourceFactory) -> Children:
-        most, budget = self._settings.max_resources_per_stack, TreeBudget(resources)
-        return Children(self._store, self._clock, self._definitions, resources, action, most, budget)
+        return Draft(tree, root, prepared.definition, services, partial(self.children_of, action))
 
     def require_digest(
         self, context: Context, change: Redefinition, stack: StackRecord, digest: str | None
@@ -133,7 +108,7 @@ class Redefining:
         Its preview has the new definition and the stored rows.
         """
         after = redefined(stack, change.request, change.prepared, self._clock.now())
-        resources = self._reader.resources_of(after)
+        resources = self.reader.resources_of(after)
         return Asked(
             context,
             after,
@@ -164,7 +139,7 @@ class Redefining:
             for root, part in zip(roots, parts, strict=True):
                 self._require_same(context, operation, root, part)
             if change.taken:
-                AdoptedObjects(self._store, self._reader.resources_of(stack)).require_unowned(change.taken)
+                AdoptedObjects(self._store, self.reader.resources_of(stack)).require_unowned(change.taken)
             for claim, one in zip(claims, asked_for, strict=True):
                 claim.look(one.preview)
             for moved in change.moved:
@@ -230,22 +205,14 @@ class Redefining:
         store.events.append_many([stack_event(begun, now), *change.events, *seen, *ended])
         declare(store, after, context.user, now)
         action = self._admission.new_action(context, after, Verb.UPDATE, inputs)
-        resources = self._reader.resources_of(after)
-        self._children(action, resources).write_definitions([one.order for one in change.nested])
+        resources = self.reader.resources_of(after)
+        self.children_of(action, resources).write_definitions([one.order for one in change.nested])
         for level, its_rows in zip((after, *nested), every, strict=True):
-            self._count(level, its_rows.after)
+            self._record_size(level, its_rows.after)
         action = self._admission.record_done(context, action, change.outputs, depends_on)
         self._admission.define(stack, after, action, change.shown.digest)
         claims.take(action, after)
         return after, action
-
-    def _count(self, stack: StackRecord, rows: Sequence[ResourceRecord]) -> None:
-        """Record the size of a stack's rows."""
-        budget = TreeBudget(self._reader.resources_of(stack))
-        budget.start(rows, in_tree=True)
-        size = budget.to_record()
-        if size is not None:
-            self._store.stack_sizes.record_resources(stack.id, stack.root_id or stack.id, size)
 
     def edits(self, stack: StackRecord, prepared: Prepared) -> JsonMap:
         """Return the edits that lead to a definition, as a plan shows them.
@@ -263,7 +230,7 @@ class Redefining:
                 *edits_between(Part.ENVIRONMENT, old, new),
             ],
         )
-        hidden, mask = self._reader.hidden(stack) | after.template.hidden, self.mask(stack, prepared)
+        hidden, mask = self.reader.hidden(stack) | after.template.hidden, self.mask(stack, prepared)
         files, known = dict[str, Json](), before.template.files
         for name, text in after.template.files.items():
             if names_template(name) and name in known and known[name] != text:
