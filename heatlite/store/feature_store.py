@@ -13,7 +13,7 @@ from heatlite.core.differences import Differences
 from heatlite.core.json import JsonMap
 from heatlite.core.runtime.meter import Gauge
 from heatlite.store.database.database import Database
-from heatlite.store.database.sql import marks
+from heatlite.store.database.sql import chunks, marks
 from heatlite.store.records import ActionRecord, EventRecord, HealthNote, ResourceRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.writes.large_values import ProjectValues
@@ -195,6 +195,8 @@ class FeatureStore:
     health: HealthTable | None = None
     stack_filters: Mapping[str, StackFilter] = MappingProxyType({})
     """Filters of lists of stacks, by the key of the query."""
+    of_stacks: Mapping[str, str] = MappingProxyType({})
+    """Tables whose rows go with their stack → the column with its id."""
     stack_rows: RootRows | None = None
     """Rows without which a stack has only the keys that all have. None: `stack_facts` reads none."""
     decisions: Sequence[str] = ()
@@ -245,6 +247,10 @@ class FeatureStore:
 
     def stacks_removed(self, stack_ids: Sequence[str]) -> None:
         """Remove the rows of removed stacks, also while the feature is off."""
+        for table, column in self.of_stacks.items():
+            for some in chunks(stack_ids):
+                name = self.database.quote(table)
+                self.database.send(f"DELETE FROM {name} WHERE {column} IN ({marks(some)})", some)
 
     def objects_seen(self, news: ObjectNews) -> Sequence[EventRecord]:
         """Note facts about objects. Returns the events of what follows from them."""

@@ -1,6 +1,5 @@
 """Rows of the feature reports."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import peewee
@@ -31,11 +30,9 @@ class ReportStore(FeatureStore):
 
     tables = (Report,)
     holders = (Report,)
+    of_stacks = {"report": "stack_id"}
     series = Series("reports", Path(__file__).parent)
 
     def texts(self) -> list[str]:
         """Return all texts."""
         return [text for (text,) in self.database.select(Report.select(Report.text))]
-
-    def stacks_removed(self, stack_ids: Sequence[str]) -> None:
-        self.database.change(Report.delete().where(Report.stack_id.in_(stack_ids)))

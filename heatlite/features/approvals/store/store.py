@@ -47,6 +47,7 @@ class ApprovalStore(FeatureStore):
 
     tables = MODELS
     series = Series("approvals", Path(__file__).parent)
+    of_stacks = {"approval": "stack_id"}
     stack_rows = RootRows("approval", "stack_id")
     decisions = (
         f"SELECT COUNT(*) FROM approval WHERE project = ? AND state = 'PENDING' AND subject IN ({_OF_STACKS})",
@@ -171,9 +172,6 @@ class ApprovalStore(FeatureStore):
 
     def stack_facts(self, root_ids: Sequence[str], noted: Sequence[str]) -> Mapping[str, JsonMap]:
         return {stack_id: {"approvals": count} for stack_id, count in self._pending(noted).items()}
-
-    def stacks_removed(self, stack_ids: Sequence[str]) -> None:
-        self.database.change(Approval.delete().where(Approval.stack_id.in_(stack_ids)))
 
     def old_rows(self, settings: Settings, now: float, limit: int) -> Iterator[OldRows]:
         before = now - settings.action_days * DAY

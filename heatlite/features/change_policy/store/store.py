@@ -1,6 +1,5 @@
 """The store of change policies."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ class ChangePolicyStore(FeatureStore):
 
     tables = MODELS
     series = Series("change_policy", Path(__file__).parent)
+    of_stacks = {"change_policy": "stack_id"}
     rules = (
         Rule(
             "a change policy of a stack has its stack",
@@ -59,9 +59,6 @@ class ChangePolicyStore(FeatureStore):
         mine = (ChangePolicy.project == record.project) & (ChangePolicy.stack_id == record.stack_id)
         if self.database.change(ChangePolicy.update(row).where(mine)) == 0:
             self.database.change(ChangePolicy.insert(row))
-
-    def stacks_removed(self, stack_ids: Sequence[str]) -> None:
-        self.database.change(ChangePolicy.delete().where(ChangePolicy.stack_id.in_(stack_ids)))
 
 
 def _key(project: str, root_id: str) -> str:

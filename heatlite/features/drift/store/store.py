@@ -77,6 +77,7 @@ class DriftStore(FeatureStore):
 
     tables = MODELS
     series = Series("drift", Path(__file__).parent)
+    of_stacks = {"drift": "stack_id"}
     stack_rows = RootRows("drift", "root_id")
     stack_filters = {
         "drifted": StackFilter(f"SELECT root_id FROM drift WHERE state = '{DriftState.DRIFTED}'", project="project")
@@ -129,10 +130,6 @@ class DriftStore(FeatureStore):
                 f" (SELECT id FROM resource WHERE stack_id = ? AND name IN ({marks(some)}))",
                 (moved.target.stack_id, moved.target.root_id, moved.target.stack_id, *some),
             )
-
-    def stacks_removed(self, stack_ids: Sequence[str]) -> None:
-        for some in chunks(stack_ids):
-            self.database.send(f"DELETE FROM drift WHERE stack_id IN ({marks(some)})", some)
 
     def old_rows(self, settings: Settings, now: float, limit: int) -> Iterator[OldRows]:
         # Of resources that were removed while the feature was off. A sweep looks at a part of the table only.

@@ -31,6 +31,7 @@ class GuardStore(FeatureStore):
 
     tables = (UpdateGuard, GuardAlert)
     series = Series("guards", Path(__file__).parent)
+    of_stacks = {"update_guard": "root_id"}
     stack_rows = RootRows("update_guard", "root_id")
     rules = (
         Rule(
@@ -167,7 +168,3 @@ class GuardStore(FeatureStore):
                     )
                     found[root_id] = {"guard": to_builtins(shown)}
         return found
-
-    def stacks_removed(self, stack_ids: Sequence[str]) -> None:
-        for some in chunks(stack_ids):
-            self.database.send(f"DELETE FROM update_guard WHERE root_id IN ({marks(some)})", some)

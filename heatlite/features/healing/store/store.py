@@ -16,7 +16,7 @@ from heatlite.features.healing.store.observations import Observations
 from heatlite.features.healing.store.records import IncidentRecord, ObservationRecord
 from heatlite.features.healing.store.repairs import HealingPolicies, HealingScopes, HealingSweeps, Repairs
 from heatlite.features.healing.store.sources import HealthSources, HealthTokens
-from heatlite.features.healing.store.tables import MODELS, HealingPolicy, HealingScope, Repair
+from heatlite.features.healing.store.tables import MODELS
 from heatlite.features.healing.terms import (
     DEFAULT_SOURCES,
     OPEN_INCIDENTS,
@@ -60,6 +60,7 @@ class HealingStore(FeatureStore):
     """Sources of reports, observations, incidents, policies and repairs."""
 
     tables = MODELS
+    of_stacks = {"healing_policy": "root_id", "healing_scope": "root_id", "repair": "root_id"}
     rules = RULES
     health = HealthTable(
         "incident",
@@ -110,10 +111,6 @@ class HealingStore(FeatureStore):
     def resource_marked(self, root_id: str, is_unhealthy: bool, now: float) -> None:
         self.policies.wake(root_id, now)
         self.incidents.wake_tree(root_id, now)
-
-    def stacks_removed(self, stack_ids: Sequence[str]) -> None:
-        for model in (HealingPolicy, HealingScope, Repair):
-            self.database.change(model.delete().where(model.root_id.in_(stack_ids)))
 
     def resources_moved(self, moved: Moved) -> None:
         moves.move(self.database, moved)

@@ -9,7 +9,7 @@ from heatlite.features.nodes.states import ENDED, PENDING, NodeActionState, Node
 from heatlite.features.nodes.store.node_actions import NodeActions
 from heatlite.features.nodes.store.nodes import Nodes, Orchestrations
 from heatlite.features.nodes.store.playbooks import Playbooks
-from heatlite.features.nodes.store.tables import MODELS, Node, NodeAction, NodeTransition
+from heatlite.features.nodes.store.tables import MODELS, NodeAction, NodeTransition
 from heatlite.store.actions.table import OPEN
 from heatlite.store.feature_store import FeatureStore, Moved, OldRows, Rule
 from heatlite.store.records import ActionRecord
@@ -73,6 +73,7 @@ class NodeStore(FeatureStore):
     """Nodes, their actions, orchestrations and playbooks."""
 
     tables = MODELS
+    of_stacks = {"node": "stack_id", "node_action": "stack_id"}
     holders = (NodeAction,)
     rules = RULES
     unended = f"SELECT 1 FROM node_action WHERE node_action.id = depended AND {_OPEN}"
@@ -105,8 +106,7 @@ class NodeStore(FeatureStore):
     def stacks_removed(self, stack_ids: Sequence[str]) -> None:
         work = NodeAction.select(NodeAction.id).where(NodeAction.stack_id.in_(stack_ids))
         self.database.change(NodeTransition.delete().where(NodeTransition.action_id.in_(work)))
-        for model in (Node, NodeAction):
-            self.database.change(model.delete().where(model.stack_id.in_(stack_ids)))
+        super().stacks_removed(stack_ids)
 
     def resources_moved(self, moved: Moved) -> None:
         moved.rename(self.database, "node", "name", root="root_id")

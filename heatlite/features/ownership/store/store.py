@@ -38,6 +38,7 @@ class OwnershipStore(FeatureStore):
 
     tables = MODELS
     series = Series("ownership", Path(__file__).parent)
+    of_stacks = {"unnamed_resource": "stack_id"}
     rules = (
         Rule(
             "an object has one owner",
@@ -119,7 +120,3 @@ class OwnershipStore(FeatureStore):
 
     def resources_moved(self, moved: Moved) -> None:
         moved.rename(self.database, "unnamed_resource", "name")
-
-    def stacks_removed(self, stack_ids: Sequence[str]) -> None:
-        for some in chunks(stack_ids):
-            self.database.write(f"DELETE FROM unnamed_resource WHERE stack_id IN ({marks(some)})", some)

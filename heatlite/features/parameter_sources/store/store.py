@@ -26,6 +26,7 @@ class ReadingStore(FeatureStore):
 
     tables = (Model,)
     series = Series("parameter_sources", Path(__file__).parent)
+    of_stacks = {"reading": "reader_id"}
     rules = (
         Rule(
             "a reading has the stack that it is for",
@@ -65,7 +66,3 @@ class ReadingStore(FeatureStore):
     def delete(self, reading_ids: Sequence[str]) -> None:
         """Remove readings."""
         self._table.delete(reading_ids)
-
-    def stacks_removed(self, stack_ids: Sequence[str]) -> None:
-        for some in chunks(stack_ids):
-            self.database.send(f"DELETE FROM reading WHERE reader_id IN ({marks(some)})", some)

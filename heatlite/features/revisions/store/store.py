@@ -6,7 +6,6 @@ from pathlib import Path
 from heatlite.core.status import ActionStatus
 from heatlite.features.revisions.store.records import RevisionRecord, RevisionSummary
 from heatlite.features.revisions.store.tables import Revision
-from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row
 from heatlite.store.feature_store import FeatureStore, Rule, Series
 from heatlite.store.rows import Rows
@@ -39,6 +38,7 @@ class RevisionStore(FeatureStore):
     tables = (Revision,)
     tree_holders = (Revision,)
     series = Series("revisions", Path(__file__).parent)
+    of_stacks = {"revision": "stack_id"}
     rules = (
         Rule(
             "a revision has a stack",
@@ -96,7 +96,3 @@ class RevisionStore(FeatureStore):
         """Note that another action has reached the definition of a revision."""
         sql = "UPDATE revision SET result = ? WHERE id = ?"
         self.database.send(sql, (str(ActionStatus.SUCCEEDED), revision_id))
-
-    def stacks_removed(self, stack_ids: Sequence[str]) -> None:
-        for some in chunks(stack_ids):
-            self.database.send(f"DELETE FROM revision WHERE stack_id IN ({marks(some)})", some)

@@ -25,6 +25,7 @@ class ExpiryStore(FeatureStore):
 
     tables = (Expiry,)
     series = Series("schedules", Path(__file__).parent)
+    of_stacks = {"expiry": "stack_id"}
     stack_rows = RootRows("expiry", "stack_id")
     rules = (
         Rule(
@@ -74,9 +75,6 @@ class ExpiryStore(FeatureStore):
     def due(self, now: float) -> list[ExpiryRecord]:
         """Return the expiries that are to be looked at, the longest due first."""
         return self._table.select("WHERE due <= ? ORDER BY due, stack_id", (now,))
-
-    def stacks_removed(self, stack_ids: Sequence[str]) -> None:
-        self.database.change(Expiry.delete().where(Expiry.stack_id.in_(stack_ids)))
 
     def stack_facts(self, root_ids: Sequence[str], noted: Sequence[str]) -> Mapping[str, JsonMap]:
         found = self.of(noted)

@@ -27,6 +27,7 @@ class SchedulesStore(FeatureStore):
 
     tables = (Schedule,)
     series = Series("schedules", Path(__file__).parent)
+    of_stacks = {"schedule": "stack_id"}
     stack_rows = RootRows("schedule", "stack_id")
     rules = (
         Rule(
@@ -120,9 +121,6 @@ class SchedulesStore(FeatureStore):
             path = one.options.get("resource")
             if isinstance(path, str) and moved.path(path) != path:
                 self.replace(replace(one, options={**one.options, "resource": moved.path(path)}))
-
-    def stacks_removed(self, stack_ids: Sequence[str]) -> None:
-        self.database.change(Schedule.delete().where(Schedule.stack_id.in_(stack_ids)))
 
     def gauges(self) -> Iterator[Gauge]:
         query = Schedule.select(Schedule.enabled, peewee.fn.COUNT(Schedule.id)).group_by(Schedule.enabled)
