@@ -22,8 +22,9 @@ from heatlite.core.json import JsonMap
 from heatlite.core.status import LockLevel, Status, Verb
 from heatlite.features.healing.store.store import HELD as HELD_TEXT
 from heatlite.store.records import ResourceRecord, StackRecord
-from tests.api.conftest import Heat, template
+from tests.api.conftest import Heat
 from tests.databases import sqlite
+from tests.engine.conftest import template
 from tests.tables import sampled
 from tests.waiting import eventually
 
@@ -58,7 +59,7 @@ class Bench:
     def __init__(self, server: wiring.Embedded) -> None:
         self.heat = Heat(server.app)
         self.store, self.clock = server.store, server.components.clock
-        self.cloud: Any = server.components.engine_services.services.clouds.of("demo").cloud
+        self.clouds = server.components.engine_services.services.clouds
 
     @cached_property
     def first(self) -> "Town":
@@ -67,23 +68,30 @@ class Bench:
 
 
 class Town:
-    """A stack with drift, another stack, and a network that no stack has."""
+    """A project: a stack with drift, another stack, a network of no stack."""
 
     def __init__(
-        self, bench: Bench, patch: pytest.MonkeyPatch, names: Mapping[str, str] = MappingProxyType({})
+        self, bench: Bench, patch: pytest.MonkeyPatch, names: Mapping[str, str] = MappingProxyType({}), hidden: str = ""
     ) -> None:
-        """Make it. `names` are others for its resources."""
-        self.heat, self.store, self.patch = bench.heat, bench.store, patch
+        """Make it.
+
+        `names` are others for its resources; `hidden` is a name for its networks.
+        """
         self.name, self.names = f"t{next(NAMES)}", names
-        lan = {"type": NET, "properties": {"name": self.name}}
+        self.heat, self.store, self.patch = bench.heat.of(self.name), bench.store, patch
+        cloud: Any = bench.clouds.of(self.name).cloud
+        lan = {"type": NET, "properties": {"name": {"get_param": "p"} if hidden else self.name}}
         group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 2, "resource_def": lan}}
-        parts = template(**self.named({"a": lan, "b": lan, "n": {"type": "inner.yaml"}, "g": group}))
-        inner = json.dumps(template(**self.named({"a": lan, "b": lan})))
-        self.path = self.heat.create(parts, self.name, files={"inner.yaml": inner})
-        self.other = self.heat.create(template(z=lan), f"{self.name}-other")
-        self.free = str(bench.cloud.call("network.create_network", name=self.name)["id"])
+        nested = {"type": "inner.yaml", "properties": {"p": {"get_param": "p"}}}
+        parameters = {"p": {"type": "string", "default": "", "hidden": True}}
+        parts = template(parameters=parameters, **self.named({"a": lan, "b": lan, "n": nested, "g": group}))
+        inner = json.dumps(template(parameters=parameters, **self.named({"a": lan, "b": lan})))
+        given = {"files": {"inner.yaml": inner}, "parameters": {"p": hidden}}
+        self.path = self.heat.create(parts, self.name, **given)
+        self.other = self.heat.create(template(z={"type": NET}), f"{self.name}-other")
+        self.free = str(cloud.call("network.create_network", name=self.name)["id"])
         changed = self.physical_id(self.named("a"))
-        bench.cloud.call("network.update_network", changed, name="changed")
+        cloud.call("network.update_network", changed, name=f"changed {hidden}")
         self.heat.call("POST", f"{self.path}/actions", {"check": None}, 200)
         self.heat.settle(self.path, "CHECK_COMPLETE")
 
@@ -381,3 +389,21 @@ def test_names_in_unicode(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None
         town.settle()
         assert town.first_plan() == {}, name
         assert "?" not in str(town.heat.get(f"{town.path}/drift"))
+
+
+@pytest.mark.slow
+def test_nothing_hidden_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not in plans, answers, definitions, actions, events, lists or the audit log."""
+    for name in OPERATIONS:
+        town = Town(bench, monkeypatch, hidden="swordfish")
+        plan = town.plan(name)
+        answer = town.ask(name, plan.json.get("plan", {}).get("digest", "0"))
+        town.settle()
+        read = ["/actions", "/audit", "/drift", "/history"]
+        for path in (town.path, town.other):
+            read += [path + rest for rest in ("", "/template", "/environment", "/files", "/drift", "/resources")]
+            read += [f"{path}/events?nested_depth=3"]
+        for shown in (plan, answer, *(town.heat.call("GET", one) for one in read)):
+            assert "swordfish" not in shown.text, (name, shown.request.path)
+        if name not in ("accept", "join", "move below", "move elsewhere"):  # values or references are in the way
+            assert said(answer) == DONE, f"{name}: {answer.text}"

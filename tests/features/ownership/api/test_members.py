@@ -34,8 +34,8 @@ def quiet(heat: Heat, path: str) -> None:
 
 @pytest.mark.parametrize("kind", few(["OS::Heat::ResourceGroup", "OS::Heat::AutoScalingGroup"]))
 def test_a_resource_joins_and_leaves_with_its_row(clouded: Heat, kind: str) -> None:
-    heat = clouded
-    path = heat.create(template(web=group(kind), lone=MEMBER, other=resource(NET, name="other")), "a")
+    heat, name = clouded, kind.rpartition("::")[2]
+    path = heat.create(template(web=group(kind), lone=MEMBER, other=resource(NET, name="other")), name)
     before = heat.get(f"{path}/resources/lone")["resource"]
     asked: Any = {"members": [{"resource": "lone"}]}
     shown = plan(heat, path, {"join": {**asked, "resource": "web"}})
@@ -52,8 +52,8 @@ def test_a_resource_joins_and_leaves_with_its_row(clouded: Heat, kind: str) -> N
         before["physical_resource_id"], before["creation_time"], "lone",
     )  # fmt: skip
     quiet(heat, path)
-    shown = plan(heat, path, {"leave": {"members": [member], "into": "a", "resource": "web"}})
-    body = {"leave": {"members": [member], "into": "a", "plan_digest": shown["digest"]}}
+    shown = plan(heat, path, {"leave": {"members": [member], "into": name, "resource": "web"}})
+    body = {"leave": {"members": [member], "into": name, "plan_digest": shown["digest"]}}
     heat.call("POST", f"{path}/resources/web/actions", body, 202)
     back = heat.get(f"{path}/resources/web_{member}")["resource"]
     assert back["physical_resource_id"] == before["physical_resource_id"]
