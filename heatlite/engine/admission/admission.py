@@ -32,7 +32,7 @@ from heatlite.core.ids import random_id
 from heatlite.core.json import AnyMap, Json, JsonMap
 from heatlite.core.status import ActionStatus, Cause, LockLevel, Needs, Status, Verb
 from heatlite.engine.admission.caller_context import context_to_json
-from heatlite.engine.admission.claims import Asked, Claims, Examiner, NewDefinition, noting
+from heatlite.engine.admission.claims import Asked, Claims, Examiner, NewDefinition, noting, reasons
 from heatlite.engine.admission.offered_types import check_types
 from heatlite.engine.admission.suppressed_requests import SuppressedRequests, effect
 from heatlite.engine.state.conflict_rules import (
@@ -134,7 +134,7 @@ class Admission:
         """
         self.guarding = guarding
         self._store = store
-        self._examiners = examiners
+        self.examiners = examiners
         self._defined = defined
         self._clouds = clouds
         self._clock = clock
@@ -195,21 +195,21 @@ class Admission:
 
         Call before its transaction, which takes the claims. Raises what refuses it.
         """
-        found = [one.examine(asked) for one in self._examiners()]
+        found = [one.examine(asked) for one in self.examiners()]
         return Claims([one for one in found if one is not None])
 
     def is_examined(self, types: Collection[str]) -> bool:
         """Return whether features examine operations on a tree with these types."""
-        return any(one.concerns(types) for one in self._examiners())
+        return any(one.concerns(types) for one in self.examiners())
 
     def shown(self, asked: Asked) -> JsonMap:
         """Return what features add to a plan that is shown."""
-        because = [reason for one in self._examiners() for reason in one.reasons(asked)]
-        return {key: value for one in self._examiners() for key, value in one.shown(asked, because).items()}
+        because = reasons(self.examiners(), asked)
+        return {key: value for one in self.examiners() for key, value in one.shown(asked, because).items()}
 
     def validated(self, asked: Asked) -> JsonMap:
         """Return what features say about a template that is validated."""
-        return {key: value for one in self._examiners() for key, value in one.validated(asked).items()}
+        return {key: value for one in self.examiners() for key, value in one.validated(asked).items()}
 
     def require_cloud(self, stack: StackRecord) -> None:
         """Raise OtherCloud if the stack's objects are in another cloud than ours."""

@@ -71,6 +71,8 @@ class Asked(Struct, frozen=True):
     """True if the plan starts from the real objects."""
     shown: Callable[[StackPreview], ShownPlan] = shown_plan
     """Returns the plan with its digest."""
+    action: ActionRecord | None = None
+    """The INIT action that keeps the request until its time; None: it begins now."""
 
 
 class Undecided(HeatliteError):
@@ -182,6 +184,13 @@ class Examiner(Protocol):
         """Return why an operation that is previewed needs an approval."""
         return ()
 
+    def ask_ahead(self, asked: Asked, because: Sequence[str]) -> None:
+        """Ask for the approval of a request for a later time, if it is to wait for that.
+
+        `because` are the reasons of all features. Raises the answer of the request.
+        """
+        return
+
     def validated(self, asked: Asked) -> JsonMap:
         """Return further keys of the answer about a template that is validated.
 
@@ -194,6 +203,22 @@ class Examiner(Protocol):
 
         `because` are the reasons of all features for an approval.
         """
+
+
+def reasons(examiners: Sequence[Examiner], asked: Asked) -> Sequence[str]:
+    """Return why an operation that is previewed needs an approval."""
+    return [reason for one in examiners for reason in one.reasons(asked)]
+
+
+def ask_ahead(examiners: Sequence[Examiner], asked: Asked) -> None:
+    """Let features ask for the approval of a request for a later time.
+
+    Call it in no transaction. Raises the answer of a request that waits for one, and PlanChanged for one whose plan is
+    no longer that of its approval.
+    """
+    because = reasons(examiners, asked)
+    for one in examiners:
+        one.ask_ahead(asked, because)
 
 
 class Claims(Struct, frozen=True):

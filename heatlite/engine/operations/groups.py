@@ -64,20 +64,7 @@ class Groups(StackOperations):
             context, request.operation, stack, "POST", path, body, target=group.name, on=found
         )
         members = self.members_of(group)
-        known = self._definitions.of(members).resources
-        types = self._store.resources.types(stack.root_id or stack.id) if known else ()
-        rehearsed = cache(lambda: self._changed(context, stack, group.name, members, request, body).preview())
-        going = Asked(
-            context,
-            members,
-            types,
-            rehearsed,
-            change=Change.SCALE,
-            content=lambda: body,
-            later=lambda: later_change(group.name, request),
-            addressed=stack,
-            path=lambda: "/".join(self.path(stack, name)),
-        )
+        going = self.asked_change(context, stack, group, members, request)
         claims = self._admission.examine(going)
         with self._admission.admitted(prechecked, on=members) as nested:
             changed = self._changed(context, stack, group.name, nested, request, body)
@@ -87,6 +74,27 @@ class Groups(StackOperations):
             claims.take(changed.order.action, changed.order.stack, changed.preview)
             self._store.resources.save_many([changed.group])
         return changed.order.action
+
+    def asked_change(
+        self, context: Context, stack: StackRecord, group: ResourceRecord, members: StackRecord, request: SizeRequest
+    ) -> Asked:
+        """Return the request for a change, as features examine it.
+
+        `members` is the nested stack of the group.
+        """
+        body, known = body_of(request), self._definitions.of(members).resources
+        rehearsed = cache(lambda: self._changed(context, stack, group.name, members, request, body).preview())
+        return Asked(
+            context,
+            members,
+            self._store.resources.types(stack.root_id or stack.id) if known else (),
+            rehearsed,
+            change=Change.SCALE,
+            content=lambda: body,
+            later=lambda: later_change(group.name, request),
+            addressed=stack,
+            path=lambda: "/".join(self.path(stack, group.name)),
+        )
 
     def _changed(
         self,
@@ -219,33 +227,37 @@ class Groups(StackOperations):
         body: JsonMap = {"replace_members": {"members": [*members]}}
         if {*names} <= {*self._marked(nested)}:
             return self._repair(context, nested, names, RepairStep.REPLACE, body, of_group=True)
+        root, selection, asked = self.asked_replacement(context, stack, name, members)
+        return self._repairs.request(context, root, selection, f"/resources/{asked.path()}/actions", body, asked)
+
+    def asked_replacement(
+        self, context: Context, stack: StackRecord, name: str, members: Sequence[str]
+    ) -> tuple[StackRecord, Selection, Asked]:
+        """Return the root, what a replacement replaces there, and its request.
+
+        It is as features examine it. That of marked members is a repair. Raises InvalidValue, ResourceNotFound,
+        HTTPBadRequest.
+        """
+        nested, names = self.named_members(stack, name, members)
         root, selection = self._selection(nested, names, RepairStep.REPLACE)
-        path = "/".join(self.path(stack, name))
-        later = Later("replace_members", resource=name, options={"members": [*members]})
+        path, options = "/".join(self.path(stack, name)), {"members": [*members]}
+        content: JsonMap = {"resource": path, "replace_members": options}
         asked = replace(
             self._repairs.asked(context, root, selection),
-            change=Change.SCALE,
-            content=lambda: {"resource": path, **body},
-            later=lambda: later,
+            change=Change.REPAIR if {*names} <= {*self._marked(nested)} else Change.SCALE,
+            content=lambda: content,
+            later=lambda: Later("replace_members", resource=name, options=options),
             addressed=stack,
             path=lambda: path,
         )
-        return self._repairs.request(context, root, selection, f"/resources/{path}/actions", body, asked)
-
-    def replacement(self, stack: StackRecord, name: str, members: Sequence[str]) -> Selection:
-        """Return what `replace_members` would replace.
-
-        Raises InvalidValue, ResourceNotFound, HTTPBadRequest.
-        """
-        nested, names = self.named_members(stack, name, members)
-        return self._selection(nested, names, RepairStep.REPLACE)[1]
+        return root, selection, asked
 
     def named_members(
         self, stack: StackRecord, name: str, members: Sequence[str]
     ) -> tuple[StackRecord, tuple[str, ...]]:
         """Return the nested stack of a group, and the names of members.
 
-        Raises as `replacement`.
+        Raises as `asked_replacement`.
         """
         group = self.group(stack, name)
         nested = self.members_of(group)

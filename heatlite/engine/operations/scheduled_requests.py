@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
-from heatlite.core.actions.payloads import ActionData, ActionInputs
+from heatlite.core.actions.payloads import ActionData, ActionInputs, AwaitedApproval
 from heatlite.core.context import Context, Scheduled
 from heatlite.core.errors import HeatliteError, NotSupported, PlanChanged
 from heatlite.core.json import AnyMap, JsonMap, as_texts
 from heatlite.core.redaction.masking import Mask
 from heatlite.core.status import Verb
-from heatlite.engine.admission.admission import Admission
+from heatlite.engine.admission.admission import NO_OPTIONS, Admission
 from heatlite.engine.admission.caller_context import restore_context
+from heatlite.engine.admission.claims import Asked, ask_ahead
 from heatlite.engine.admission.preparation import Preparation
 from heatlite.engine.operations import asked
 from heatlite.engine.operations.groups import Groups, later_change
 from heatlite.engine.operations.scheduled_actions import ScheduledActions
 from heatlite.engine.operations.stacks import Stacks
+from heatlite.engine.preview.deletion import Deletions
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.group_requests import (
     DeleteMembers,
@@ -55,6 +57,9 @@ RULES: Mapping[str, Sequence[str]] = {
     asked.RESTORE: ("stacks:restore_snapshot",),
 }
 """By key, the rules of the requests. Those of others are ``actions:<key>``."""
+PLAN_DIGEST = "plan_digest"
+COOLS = frozenset({"scale_in", "scale_out"})
+"""Those that a cooldown refuses."""
 LISTS = frozenset({"environment_files", "clear_parameters", "tags"})
 """Those that are lists."""
 
@@ -138,7 +143,7 @@ class ScheduledRequests:
 
         Raises InvalidValue for members that are not there now, and as `change`.
         """
-        selection = self._groups.replacement(stack, name, members)
+        _, selection, _ = self._groups.asked_replacement(context, stack, name, members)
         self._admission.require_types(context, Operation.HEAL, stack)
         later = Later(REPLACE_MEMBERS, resource=name, options={"members": [*members]})
         return self._keep(context, stack, Verb.UPDATE, ActionInputs(heal=selection), later, not_before)
@@ -153,27 +158,72 @@ class ScheduledRequests:
         not_before: float,
     ) -> ActionRecord:
         self._check_author(self._author_now(context, stack), later)
+        action = self.new_action(context, stack, verb, later, inputs, not_before)
+        if context.options:
+            ask_ahead(self._admission.examiners(), replace(self._asked(context, stack, later), action=action))
         with self._store.transaction():
-            held = self._scheduled_actions.held(stack, not_before)
-            action = self._admission.new_action(context, held, verb, inputs)
-            action = replace(action, request=_kept(context, later))
+            self._scheduled_actions.held(stack, not_before)
             return self._scheduled_actions.keep(context, action, not_before)
 
-    def await_approval(
-        self, context: Context, stack: StackRecord, verb: Verb, later: Later, data: ActionData, reason: str
-    ) -> ActionRecord:
-        """Store a request as an INIT action without a time, which `begin` carries out.
+    def _asked(self, context: Context, stack: StackRecord, later: Later) -> Asked:
+        """Return a request for a later time, as features examine it now."""
+        match later.key:
+            case "update":
+                return self._stacks.asked_update(context, stack, _request(later.options), existing=True)
+            case "delete":
+                reader = self._stacks.reader
+                return asked.deletion(reader, Deletions(self._store, reader), context, stack, False)
+            case "replace_members":
+                members = later.options["members"]
+                return self._groups.asked_replacement(context, stack, later.resource, members)[2]
+            case key:
+                # Cooldown counts at its time.
+                free = {"ignore_cooldown": True} if key in COOLS else {}
+                group = self._groups.group(stack, later.resource)
+                request = _size(key, {**later.options, **free})
+                changed = self._groups.asked_change(context, stack, group, self._groups.members_of(group), request)
+                return replace(changed, content=lambda: body_of(_size(key, later.options)))
 
-        Returns the action. Call in a transaction. Raises Forbidden, StackNotFound, RequestLimitExceeded.
+    def ask_again(self, action: ActionRecord, stack: StackRecord) -> None:
+        """Compare the plan of a scheduled request with that of its approval.
+
+        Call it for a decision. Raises PlanChanged if it is another one by now, and as `begin`.
         """
+        author, later = self._author_of(action, stack)
+        ask_ahead(self._admission.examiners(), replace(self._asked(author, stack, later), action=action))
+
+    def new_action(
+        self,
+        context: Context,
+        stack: StackRecord,
+        verb: Verb,
+        later: Later,
+        inputs: ActionInputs = NO_OPTIONS,
+        not_before: float | None = None,
+    ) -> ActionRecord:
+        """Return an INIT action that keeps a request. Nothing is written."""
+        action = self._admission.new_action(context, stack, verb, inputs)
+        return replace(action, request=to_builtins(replace(later, query=context.options)), not_before=not_before)
+
+    def await_approval(
+        self, context: Context, stack: StackRecord, action: ActionRecord, approval: AwaitedApproval, reason: str
+    ) -> ActionRecord:
+        """Store an INIT action that waits for an approval.
+
+        Without a time `begin` carries it out. Returns the action. Call in a transaction. Raises Forbidden,
+        StackNotFound, RequestLimitExceeded, HTTPBadRequest for a time in the past.
+        """
+        later = convert(action.request, Later)
         self._check_author(self._author_now(context, stack), later)
-        held = self._scheduled_actions.free(stack)
-        action = self._admission.new_action(context, held, verb, ActionInputs())
-        approval = None if data.approval is None else data.approval.id
-        action = replace(
-            action, request=_kept(context, later), data=data, status_reason=reason, approval_id=approval
-        )
-        return self._scheduled_actions.keep(context, action, None)
+        if action.not_before is None:
+            self._scheduled_actions.free(stack)
+        else:
+            self._scheduled_actions.held(stack, action.not_before)
+            # The approval names the plan.
+            options = {key: value for key, value in later.options.items() if key != PLAN_DIGEST}
+            action = replace(action, request=to_builtins(replace(later, options=options)))
+        action = replace(action, data=ActionData(approval=approval), approval_id=approval.id)
+        return self._scheduled_actions.keep(context, replace(action, status_reason=reason), action.not_before)
 
     @staticmethod
     def _check_author(author: Context, later: Later) -> None:
@@ -194,16 +244,24 @@ class ScheduledRequests:
         Raises Forbidden if its author has lost the right, Fenced if the action is no longer INIT, and what the request
         raises.
         """
-        later = convert(action.request, Later)
-        author = self._author_now(restore_context(replace(action, secrets=None), None), stack)
-        self._check_author(author, later)
-        scheduled = Scheduled(action.id, action.created_at, action.not_before)
-        author = replace(author, scheduled=scheduled, claim=claim, options=later.query)
+        author, later = self._author_of(action, stack)
+        author = replace(author, claim=claim)
         try:
             self._carry_out(author, stack, later)
         except HeatliteError as error:
             error.message = Mask(lambda: later.hidden).text(error.message)
             raise
+
+    def _author_of(self, action: ActionRecord, stack: StackRecord) -> tuple[Context, Later]:
+        """Return the author of a request with the rights of now, and the request.
+
+        Raises Forbidden.
+        """
+        later = convert(action.request, Later)
+        author = self._author_now(restore_context(replace(action, secrets=None), None), stack)
+        self._check_author(author, later)
+        scheduled = Scheduled(action.id, action.created_at, action.not_before)
+        return replace(author, scheduled=scheduled, options=later.query), later
 
     def _carry_out(self, author: Context, stack: StackRecord, later: Later) -> None:
         match later.key:
@@ -239,12 +297,6 @@ class ScheduledRequests:
         if found is None:
             raise NotSupported(feature=f"{key} (its feature is off)")
         return found
-
-
-def _kept(context: Context, later: Later) -> JsonMap:
-    """Return what an action keeps of a request."""
-    kept: JsonMap = to_builtins(replace(later, query=context.options))
-    return kept
 
 
 def _size(key: str, options: AnyMap) -> SizeRequest:

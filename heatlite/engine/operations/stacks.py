@@ -272,6 +272,16 @@ class Stacks(StackOperations):
         mask, shown = self.reader.mask(stack), definition.parameters.as_text
         return shown_parameters({one: mask.text(shown(one)) if one in new else None for one in names})
 
+    def asked_update(self, context: Context, stack: StackRecord, request: Request, existing: bool) -> Asked:
+        """Return the request for a later update. Raises as `preview_update`."""
+        prepared = self._preparation.changed(stack, request, existing)
+        after = _begun(stack, request, prepared, existing, self._clock.now())
+        plan = self._plan(stack, request, prepared)
+        plan.choose(after)
+        guard, types = self._admission.guard(context, stack, request.further), self._types(stack, prepared)
+        later = partial(asked.later_update, self._preparation, stack, request, prepared, existing)
+        return asked.update(context, after, types, plan, request, self._converges(request), guard, later)
+
     def preview_update(
         self,
         context: Context,

@@ -121,5 +121,6 @@ def _waits_for_its_time(action: ActionRecord) -> bool:
 
     Its row tells all of it, and there may be many.
     """
-    is_root = action.stack_id == action.root_id
-    return action.status is ActionStatus.INIT and action.not_before is not None and not action.pending and is_root
+    is_root, is_scheduled = action.stack_id == action.root_id, action.not_before is not None
+    is_free = not action.pending and action.data.approval is None
+    return action.status is ActionStatus.INIT and is_scheduled and is_free and is_root

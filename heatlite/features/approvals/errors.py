@@ -25,6 +25,17 @@ class ApprovalRequired(Conflict):
         self.headers = {HEADER: record.id}
 
 
+class NotApproved(Conflict):
+    """The time of a scheduled request has come, and its approval does not hold."""
+
+    def __init__(self, record: ApprovalRecord) -> None:
+        if record.state is ApprovalState.PENDING:
+            text = f"approval {record.id} has expired: nobody had decided by then. Send the request again."
+        else:
+            text = f"what approval {record.id} was given for has changed. Preview it, and send the request again."
+        super().__init__(text)
+
+
 class ScalingNeedsApproval(Conflict):
     """The scaling of a signal would need an approval, so the signal has no effect."""
 

@@ -5,18 +5,24 @@ from collections.abc import Callable, Collection, Sequence
 from msgspec.structs import replace
 
 from heatlite.core.actions.payloads import ActionData, AwaitedApproval
-from heatlite.core.clock import Clock
+from heatlite.core.clock import Clock, to_text
 from heatlite.core.config import Settings
 from heatlite.core.errors import ActionConflict, HeatliteError
 from heatlite.core.ids import random_id
 from heatlite.core.json import JsonMap
 from heatlite.core.runtime.meter import Meter
-from heatlite.core.status import Verb
+from heatlite.core.status import ActionStatus, Verb
 from heatlite.engine.admission.claims import OF_NO_OBJECT, Asked, Change, Claim, Examiner, Postponed, Undecided
 from heatlite.engine.operations.scheduled_requests import ScheduledRequests
 from heatlite.engine.preview.preview import StackPreview
 from heatlite.engine.state.requests import ShownPlan
-from heatlite.features.approvals.errors import ApprovalRequired, ScalingNeedsApproval, TooManyApprovals, plan_changed
+from heatlite.features.approvals.errors import (
+    ApprovalRequired,
+    NotApproved,
+    ScalingNeedsApproval,
+    TooManyApprovals,
+    plan_changed,
+)
 from heatlite.features.approvals.feature import OPTION, WAIT
 from heatlite.features.approvals.journal import Journal
 from heatlite.features.approvals.judging import SUBJECTS, open_key, policy_of, reasons
@@ -25,7 +31,7 @@ from heatlite.features.approvals.store.records import ApprovalRecord, ApprovalSt
 from heatlite.features.approvals.store.store import ApprovalStore, ended
 from heatlite.features.approvals.views import plan_content
 from heatlite.features.change_policy.effective import Approve, Policy, Signals
-from heatlite.store.errors import Duplicate
+from heatlite.store.errors import Duplicate, Fenced
 from heatlite.store.records import ActionRecord, StackRecord
 from heatlite.store.store import Store
 
@@ -73,6 +79,22 @@ class ApprovalExaminer(Examiner):
         """Return why a policy asks for an approval of a plan."""
         return reasons(self.policy(asked), asked.change, asked.preview)
 
+    def ask_ahead(self, asked: Asked, because: Sequence[str]) -> None:
+        """Ask for the approval of a request for a later time, if it is to wait for that.
+
+        While an approval is being decided, compare its plan. Raises Postponed, PlanChanged, ApprovalRequired.
+        """
+        begun = asked.context.scheduled
+        if asked.change not in SUBJECTS or asked.context.options.get(OPTION) != WAIT:
+            return
+        found = None if begun is None else self.rows.of_action(begun.action_id)
+        if found is None and not because:
+            return
+        seen = asked.shown(asked.preview())
+        if found is None or not _stands(found, key_of(self.store, asked), seen.digest, self.clock.now()):
+            because = found.because if found is not None and not because else because
+            raise self.request(asked, seen, because, self.policy(asked))
+
     def policy(self, asked: Asked) -> Policy:
         """Return the change policy of the stack that a request changes."""
         root_id = "" if asked.change is Change.CREATE else asked.stack.root_id or asked.stack.id
@@ -81,7 +103,7 @@ class ApprovalExaminer(Examiner):
     def request(self, asked: Asked, shown: ShownPlan, because: Sequence[str], policy: Policy) -> HeatliteError:
         """Ask for an approval, unless an equal one is open.
 
-        Returns the answer of the request.
+        Returns the answer of the request. Raises as `_check_begun`.
         """
         try:
             return self._request(asked, shown, because, policy)
@@ -96,6 +118,7 @@ class ApprovalExaminer(Examiner):
             root, path = (asked.stack, "") if is_new else place_of(self.store, asked.stack)
             if not is_new:
                 self.store.stacks.lock(root.id)
+            self._check_begun(asked)
             key, now = key_of(self.store, asked), self.clock.now()
             found = self._open(key, begun, root)
             if found is not None and _stands(found, key, shown.digest, now):
@@ -114,6 +137,21 @@ class ApprovalExaminer(Examiner):
                 context.queued[:] = [action.id]
                 return Postponed(action)
         return ApprovalRequired(record)
+
+    def _check_begun(self, asked: Asked) -> None:
+        """Lock the scheduled action that begins, if one does.
+
+        Raises Fenced if it waits no more, and NotApproved at its time if its approval does not hold.
+        """
+        begun = asked.context.scheduled
+        if begun is None:
+            return
+        action = self.store.actions.lock(begun.action_id)
+        if action is None or action.status is not ActionStatus.INIT:
+            raise Fenced(begun.action_id)
+        own = self.rows.of_action(begun.action_id)
+        if own is not None and begun.not_before is not None and asked.action is None:
+            raise NotApproved(own)
 
     def _open(self, key: str, begun: str | None, root: StackRecord) -> ApprovalRecord | None:
         """Return the open approval of a content, or else that of the action that begins.
@@ -137,6 +175,8 @@ class ApprovalExaminer(Examiner):
         context, now = asked.context, self.clock.now()
         is_new = asked.change is Change.CREATE
         is_whole = asked.stack.root_id is None or asked.change in OF_NO_OBJECT  # its paths begin at the root
+        due = None if asked.action is None else asked.action.not_before
+        at: JsonMap = {} if due is None else {"not_before": to_text(due)}
         return ApprovalRecord(
             id=random_id(),
             project=root.project,
@@ -151,8 +191,8 @@ class ApprovalExaminer(Examiner):
             open_key=key_of(self.store, asked),
             resource=path or None,
             because=tuple(because),
-            expires_at=now + policy.approval_ttl,
-            content=plan_content(shown, () if is_whole else tuple(path.split("/"))),
+            expires_at=now + policy.approval_ttl if due is None else min(now + policy.approval_ttl, due),
+            content={**plan_content(shown, () if is_whole else tuple(path.split("/"))), **at},
         )
 
     def _replace(self, before: ApprovalRecord | None, record: ApprovalRecord, now: float) -> ApprovalRecord:
@@ -183,9 +223,11 @@ class ApprovalExaminer(Examiner):
         """Keep a request until its approval."""
         if asked.later is None:
             return record
-        data = ActionData(approval=AwaitedApproval(record.id, record.digest))
-        stack, verb = asked.addressed or asked.stack, _VERBS.get(asked.change, Verb.UPDATE)
-        action = self._scheduled().await_approval(asked.context, stack, verb, asked.later(), data, waits_for(record))
+        requests, context, stack = self._scheduled(), asked.context, asked.addressed or asked.stack
+        verb = _VERBS.get(asked.change, Verb.UPDATE)
+        action = asked.action or requests.new_action(context, stack, verb, asked.later())
+        approval = AwaitedApproval(record.id, record.digest)
+        action = requests.await_approval(context, stack, action, approval, waits_for(record))
         after = replace(record, action_id=action.id)
         self.rows.move(record, after)
         return after
@@ -233,19 +275,31 @@ class ApprovalClaim(Claim):
         if self._continued is not None:
             return
         seen = asked.shown(preview())
-        found = examiner.rows.open(key_of(examiner.store, asked))
+        found = self._found()
         if found is not None and found.digest == seen.digest and self._allows(found):
             self._held = found
             self._used = found if found.state is ApprovalState.APPROVED else None
             return
         raise Undecided(lambda: examiner.request(asked, seen, because, policy))
 
+    def _found(self) -> ApprovalRecord | None:
+        """Return the open approval of the content.
+
+        For a scheduled request whose time has come, it is its own.
+        """
+        examiner, asked, begun = self._examiner, self._asked, self._asked.context.scheduled
+        if begun is not None and begun.not_before is not None:
+            own = examiner.rows.of_action(begun.action_id)
+            if own is not None:
+                return own if own.open_key == key_of(examiner.store, asked, begun.not_before) else None
+        return examiner.rows.open(key_of(examiner.store, asked))
+
     def _allows(self, found: ApprovalRecord) -> bool:
         """Return whether an approval is decided, or is being decided by what begins now."""
         if is_over(found, self._examiner.clock.now()):
             return False
         begun = self._asked.context.scheduled
-        waits = found.action_id is not None and begun is not None and begun.action_id == found.action_id
+        waits = begun is not None and begun.action_id == found.action_id and begun.not_before is None
         return found.state is ApprovalState.APPROVED or waits
 
     def take(self, action: ActionRecord, stack: StackRecord, preview: Callable[[], StackPreview] | None = None) -> None:
@@ -256,10 +310,18 @@ class ApprovalClaim(Claim):
         if self._held is not None:
             self._note(self._held, action)
         if self._used is None:
+            self._end_unused()
             return
         used = replace(ended(self._used, ApprovalState.DONE), action_id=action.id, used_by=action.id)
         if not self._examiner.journal.moved(self._used, used):
             raise ActionConflict(f"Another request has used the approval {used.id} of stack {stack.name}.")
+
+    def _end_unused(self) -> None:
+        """End the approval of a scheduled request that needs none any more."""
+        begun = self._asked.context.scheduled
+        own = None if begun is None or begun.not_before is None else self._examiner.rows.of_action(begun.action_id)
+        if own is not None:
+            self._examiner.journal.moved(own, ended(own, ApprovalState.OBSOLETE))
 
     def _note(self, record: ApprovalRecord, action: ActionRecord) -> None:
         """Note the approval of an action, and of the request."""
@@ -267,11 +329,17 @@ class ApprovalClaim(Claim):
         self._asked.context.approvals[:] = [record.id]
 
 
-def key_of(store: Store, asked: Asked) -> str:
-    """Return the key of the approval of a request."""
+def key_of(store: Store, asked: Asked, not_before: float | None = None) -> str:
+    """Return the key of the approval of a request.
+
+    One for a later time is a request of its own.
+    """
     target = f"{asked.stack.project}/{asked.stack.name}" if asked.change is Change.CREATE else asked.stack.id
-    content, options = asked.content(), {key: one for key, one in asked.context.options.items() if key != OPTION}
-    return open_key(store, SUBJECTS[asked.change], target, [content, options] if options else content)
+    options: JsonMap = {key: one for key, one in asked.context.options.items() if key != OPTION}
+    due = not_before if asked.action is None else asked.action.not_before
+    if due is not None:
+        options["not_before"] = due
+    return open_key(store, SUBJECTS[asked.change], target, [asked.content(), options] if options else asked.content())
 
 
 def _stands(record: ApprovalRecord, key: str, digest: str, now: float) -> bool:

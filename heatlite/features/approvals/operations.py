@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from msgspec.structs import replace
 
 from heatlite.core.actions.decisions import Decider, Decision, DecisionStep
-from heatlite.core.clock import Clock
+from heatlite.core.clock import Clock, to_text
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import (
@@ -132,6 +132,10 @@ class Approvals:
             decider.approve(context, _target(record), digest)
             return self._with_reason(record, reason)
         decided = replace(record, decided_by=context.user, decided_at=self._clock.now(), reason=reason)
+        action = None if record.action_id is None else self._store.actions.get(record.action_id)
+        if action is not None and action.not_before is not None:
+            self._approve_ahead(record, decided, action)
+            return self._again(record)
         self._check_lock(context, record)
         if record.action_id is None:
             with self._store.transaction():
@@ -188,6 +192,27 @@ class Approvals:
             raise Forbidden(YOURSELF)
         if digest is not None and digest != record.digest:
             raise ApprovalChanged(record, digest)
+
+    def _approve_ahead(self, record: ApprovalRecord, decided: ApprovalRecord, action: ActionRecord) -> None:
+        """Approve a scheduled request, which begins at its time.
+
+        Raises PlanChanged, InvalidApprovalState.
+        """
+        stack = self._store.stacks.get(action.stack_id)
+        if stack is None:
+            raise self._outdated(record, "approved")
+        self._scheduled().ask_again(action, stack)
+        with self._store.transaction():
+            # It holds until that time.
+            self._move(record, replace(decided, state=ApprovalState.APPROVED, expires_at=None), "approved")
+            self._store.stacks.lock(action.stack_id)
+            try:
+                self._store.queue.take(action.id)
+            except Fenced:
+                raise self._outdated(record, "approved") from None
+            reason = f"Approved by {decided.decided_by}: it begins at {to_text(action.not_before)}"
+            self._store.queue.schedule(replace(action, status_reason=reason))
+        audit.info("approval %s of %s approved by=%s", record.id, record.subject, decided.decided_by)
 
     def _check_lock(self, context: Context, record: ApprovalRecord) -> None:
         """Raise StackLocked for a stack that is locked."""
@@ -342,7 +367,8 @@ class Approvals:
         """Note that an action that waited has ended. Call in the transaction of its end."""
         record = self._rows.of_action(action.id)
         if record is not None:
-            self._journal.moved(record, ended(record, ApprovalState.OBSOLETE))
+            over = record.expires_at is not None and record.expires_at <= self._clock.now()
+            self._journal.moved(record, ended(record, ApprovalState.EXPIRED if over else ApprovalState.OBSOLETE))
 
     def stack_deleted(self, stack_id: str) -> None:
         """End the approvals of a stack that is gone. Call in the transaction of its end."""

@@ -27,7 +27,8 @@ def _told(tree: Tree, one: ApprovalRecord) -> Told:
     action = next((found for found in tree.actions if found.id == one.action_id), None)
     asked = f"the {one.subject} that {one.requested_by} asked for"
     if one.state is ApprovalState.APPROVED:
-        text = f"{asked} is approved: it passes once it is sent again ({one.id})"
+        again = "once it is sent again" if action is None else f"at {to_text(action.not_before)}"
+        text = f"{asked} is approved: it passes {again} ({one.id})"
     else:
         operation = operation_of(one, action)
         stack = tree.root if action is None else tree.by_id.get(action.stack_id, tree.root)
@@ -50,7 +51,7 @@ def _told(tree: Tree, one: ApprovalRecord) -> Told:
         since=to_text(one.requested_at),
         until=to_text(one.expires_at),
         text=text,
-        blocks=[] if action is None else [action.id],
+        blocks=[] if action is None or one.state is ApprovalState.APPROVED else [action.id],
         way_out=ways.steps,
     )
     return Told(fact, tree.root.id, LIST)

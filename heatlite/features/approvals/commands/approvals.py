@@ -100,6 +100,8 @@ def draw(content: Object) -> None:
     """Print what an approval begins."""
     if "plan" in content:
         plans.draw(objects(an_object(content, "plan"), "resources"))
+        if "not_before" in content:
+            print(f"It begins at {text(content['not_before'])}.")
     elif content:
         print(dump(dict(content)))
 

@@ -117,8 +117,8 @@ class ApprovalStore(FeatureStore):
         return found[0] if found else None
 
     def of_action(self, action_id: str) -> ApprovalRecord | None:
-        """Return the approval that an action waits for."""
-        found = self._table.select("WHERE action_id = ? AND state = 'PENDING'", (action_id,))
+        """Return the open approval of an action that has not begun."""
+        found = self._table.select("WHERE action_id = ? AND state IN ('PENDING', 'APPROVED')", (action_id,))
         return found[0] if found else None
 
     def used_by(self, action_id: str) -> ApprovalRecord | None:
