@@ -149,26 +149,48 @@ class Place(Struct, frozen=True):
 class Moved(Struct, frozen=True):
     """Resources that get other names, or go to another stack, in one step.
 
-    Two of a stack may swap their names. Those that go to another stack have no stacks nested in them.
+    Two of a stack may swap their names.
     """
 
     source: Place
     target: Place
     names: Mapping[str, str]
     """New names by the old ones."""
+    nested: Sequence[str] = ()
+    """Ids of all stacks nested in resources that go to another stack."""
+
+    def covers(self, path: str) -> bool:
+        """Return whether a resource of the source's tree gets another place.
+
+        Its path may be the same there.
+        """
+        names, depth = path.split("/"), len(self.source.path)
+        return tuple(names[:depth]) == self.source.path and len(names) > depth and names[depth] in self.names
 
     def path(self, path: str) -> str:
         """Return the new path of a resource of the source's tree."""
-        names, depth = path.split("/"), len(self.source.path)
-        if tuple(names[:depth]) != self.source.path or len(names) == depth or names[depth] not in self.names:
+        if not self.covers(path):
             return path
+        names, depth = path.split("/"), len(self.source.path)
         return "/".join((*self.target.path, self.names[names[depth]], *names[depth + 1 :]))
+
+    def change_root(self, database: Database, table: str, stack: str = "stack_id", root: str = "root_id") -> None:
+        """Change the root of the nested stacks in a table.
+
+        `stack` and `root` are the columns with the ids of a stack and its root.
+        """
+        for some in chunks(self.nested if self.source.root_id != self.target.root_id else ()):
+            sql = f"UPDATE {table} SET {root} = ? WHERE {stack} IN ({marks(some)})"
+            database.write(sql, (self.target.root_id, *some))
 
     def rename(self, database: Database, table: str, column: str, stack: str = "stack_id", root: str = "") -> None:
         """Change the names of resources in a column of a table, and their stack.
 
-        `stack` and `root` are the columns with the ids of the stack and its root.
+        `stack` and `root` are the columns with the ids of the stack and its root. With `root` that of the nested stacks
+        changes, too.
         """
+        if root:
+            self.change_root(database, table, stack, root)
         cases, names = " ".join(["WHEN ? THEN ?"] * len(self.names)), [*self.names]
         places = {stack: self.target.stack_id, **({root: self.target.root_id} if root else {})}
         places = {} if self.source == self.target else places

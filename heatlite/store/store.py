@@ -231,6 +231,9 @@ class Store:
 
         In a transaction that holds their stacks. Rows of resources that go to another stack are saved afterwards.
         """
+        moved.change_root(self.database, "stack", stack="id")
+        for table in ("stack_size", "action", "suppressed"):
+            moved.change_root(self.database, table)
         moved.rename(self.database, "resource", "name")
         if moved.source == moved.target:
             moved.rename(self.database, "stack", "parent_resource", stack="parent_id")

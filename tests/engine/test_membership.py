@@ -174,7 +174,7 @@ REFUSED: dict[str, tuple[Any, JsonMap, Prepare, Any, type[HeatliteError], str]] 
     "leave: twice": (SMALL, {}, None, Leave(("0", "0")), InvalidValue, "named twice"),
     "leave: too few": (template(**automatic(1)), {}, None, Leave(("",)), InvalidValue, "limits are 1 and 6"),
     "leave: protected": (SMALL, {}, _protected, Leave(("0",)), DeletionProtected, "protected by mia. Unprotect"),
-    "leave: nested": (NESTED, {"files": FILES}, None, Leave(("0",)), NestedMember, "delete_members"),
+    "leave: nested": (NESTED, {"files": FILES}, None, Leave(("0",)), NestedMember, "a stack by into"),
     "leave: locked": (SMALL, {}, lambda engine, stack: engine.lock(stack), Leave(("0",)), StackLocked, "unlock s"),
     "leave: another plan": (SMALL, {}, None, Leave(("0",), plan_digest="x"), PlanChanged, "out of date"),
     "join: no digest": (SMALL, {}, None, Join((Joining(id="x"),)), PlanChanged, "out of date"),

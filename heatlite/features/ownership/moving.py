@@ -12,6 +12,7 @@ from heatlite.core.errors import (
     ActionConflict,
     HTTPBadRequest,
     InvalidStackState,
+    RequestLimitExceeded,
     ResourceNotFound,
     StackNotFound,
     abbreviated,
@@ -30,12 +31,11 @@ from heatlite.engine.state.requests import Request, ShownPlan
 from heatlite.engine.state.unit_of_work import MOVED_FROM, MOVED_TO, moved_text, operation_event, with_state
 from heatlite.engine.state.values import current_rows
 from heatlite.engine.types.resource_factory import ResourceFactory
-from heatlite.features.ownership import membership, only_move
+from heatlite.features.ownership import membership, nesting, only_move
 from heatlite.features.ownership.bodies import MoveRequest
 from heatlite.features.ownership.errors import MoveReplaces, ReferencesCross
 from heatlite.features.ownership.membership import Membership
 from heatlite.plugin.groups import MEMBER_NAME, SizedGroup
-from heatlite.plugin.nested import StackResource
 from heatlite.plugin.signing import KEY
 from heatlite.store.feature_store import Moved, Place
 from heatlite.store.records import EventRecord, ResourceRecord, StackRecord
@@ -53,6 +53,8 @@ class _Step(Struct, frozen=True):
     roots: tuple[StackRecord, StackRecord]
     rows: Mapping[str, ResourceRecord]
     names: Mapping[str, str]
+    below: Mapping[str, Sequence[Level]]
+    """Stacks nested in those that leave their stack, by old name."""
 
     def told(self, old: str) -> str:
         """Return the old place of a resource, as its new one tells it."""
@@ -75,7 +77,8 @@ class _Step(Struct, frozen=True):
     @property
     def moved(self) -> Moved:
         """The step in the rows of all tables."""
-        return Moved(_place(self.source), _place(self.target), self.names)
+        nested = [one.stack.id for levels in self.below.values() for one in levels]
+        return Moved(_place(self.source), _place(self.target), self.names, nested)
 
 
 class _Side(Struct, frozen=True):
@@ -137,7 +140,7 @@ class Moves:
         if not is_given:
             definitions = [_edited(tree, steps, documents) for tree in trees]
         sides = [
-            self._side(context, tree, steps, documents, groups, request or Request(), is_given)
+            self._side(context, tree, steps, documents, groups if tree is here else {}, request or Request(), is_given)
             for tree, request in zip(trees, definitions, strict=False)
         ]
         left = [waiting(side.draft.plan()) for side in sides]
@@ -205,12 +208,14 @@ class Moves:
         for one in asked.moved:
             (*old, name), (*new, new_name) = one.old.split("/"), one.new.split("/")
             source, target = here.level(tuple(old), of_group=True), there.level(tuple(new), of_group=True)
-            step = found.setdefault((source.stack.id, target.stack.id), _Step(source, target, roots, {}, {}))
+            step = found.setdefault((source.stack.id, target.stack.id), _Step(source, target, roots, {}, {}, {}))
             rows, names = {**step.rows, name: _row(source, name)}, {**step.names, name: new_name}
-            found[source.stack.id, target.stack.id] = replace(step, rows=rows, names=names)
+            below = {**step.below, name: here.below(source, name)} if step.crosses else {}
+            found[source.stack.id, target.stack.id] = replace(step, rows=rows, names=names, below=below)
         steps = [*found.values()]
         for step in steps:
             self._require_free(step)
+        nesting.require_apart([(one.source.stack, one.target.stack, one.below) for one in steps])
         return steps
 
     def _require_free(self, step: _Step) -> None:
@@ -223,15 +228,21 @@ class Moves:
             raise HTTPBadRequest(f"Stack {step.target.stack.name} has resources of these names already: {places}.")
         groups = [one for one in (step.source, step.target) if one.is_group]
         if step.crosses:
-            kinds = ResourceFactory(step.source.stack, self._core.engine_services)
-            nests = [name for name, row in step.rows.items() if issubclass(kinds.type_of(row), StackResource)]
-            if nests:
-                raise HTTPBadRequest(f"{', '.join(nests)}: nested stacks do not move to another stack in this version.")
-            if groups and (len(groups) > 1 or step.roots[0].id != step.roots[1].id):
-                text = "members move to and from resources of their own root stack. Use heatlite group join and leave"
+            is_far = step.roots[0].id != step.roots[1].id
+            if len(groups) > 1 or step.target.is_group and is_far:
+                text = "resources of the group's own root stack become members. Use heatlite group join and leave"
                 raise HTTPBadRequest(f"{', '.join(step.names)}: {text}.")
+            if is_far:
+                self._require_room(step)
         elif groups:
             self._require_member_names(step)
+
+    def _require_room(self, step: _Step) -> None:
+        """Raise RequestLimitExceeded if another tree would have too many resources."""
+        come = len(step.rows) + sum(len(one.rows) for levels in step.below.values() for one in levels)
+        most = self._core.settings.max_resources_per_stack
+        if self._store.resources.count_in_tree(step.roots[1].id) + come > most:
+            raise RequestLimitExceeded(message=f"Maximum resources per stack exceeded: {most}.")
 
     def _memberships(self, context: Context, tree: Tree, steps: Sequence[_Step]) -> dict[Path, Membership]:
         """Return the groups whose size changes, by the paths of their stacks."""
@@ -270,6 +281,8 @@ class Moves:
     def _require_movable(self, stack: StackRecord, steps: Sequence[_Step], binds: bool) -> None:
         """Raise the error of what keeps resources in their places."""
         moving = {step.source.full(name): row for step in steps for name, row in step.rows.items()}
+        nested = [one for step in steps for levels in step.below.values() for one in levels]
+        moving |= {one.full(row.name): row for one in nested for row in one.rows}
         held = self._store.held_resources([row.id for row in moving.values()])
         for path, row in moving.items():
             if row.id in held:
@@ -309,6 +322,9 @@ class Moves:
             its_steps = [one for one in steps if level in (one.source, one.target)]
             rows = _rows(level, draft.definition(path), its_steps, sized)
             draft.set(path, rows)
+            for step in (one for one in its_steps if one.target == level):
+                for name, below in step.below.items():
+                    nesting.enter(tree, draft, step.rows[name], below, (*path, step.names[name]))
             old = {row.id for step in steps for row in step.rows.values()}
             moved += [row for row in (*rows.changed, *rows.entered) if row.id in old]
         return _Side(tree, request, prepared, draft, moved, self._redefining.edits(tree.root, prepared))
@@ -392,6 +408,11 @@ def _edited(tree: Tree, steps: Sequence[_Step], documents: Mapping[str, JsonMap]
         if not one.is_group
     }
     request, environment = tree.edited(edits), _environment(tree, steps)
+    for step in steps:
+        if step.crosses and tree.has(step.target) and not tree.has(step.source):
+            levels = [one for below in step.below.values() for one in below]
+            files = nesting.files(step.source, [*step.rows.values()], levels, tree)
+            request = replace(request, files={**request.files, **files})
     if environment is None:
         return request
     before = tree.level(()).definition.template
@@ -408,6 +429,7 @@ def _carry(step: _Step, documents: dict[str, JsonMap]) -> Iterator[str]:
     if source.template.dialect.kind != target.template.dialect.kind:
         raise HTTPBadRequest(f"Stack {step.target.stack.name} has a template of another language.")
     yield from (f"resources.{place}" for place in _readers(step))
+    yield from nesting.mapped_otherwise(step.source, step.target, step.names) if not step.target.is_group else ()
     section = source.sections["resources"]
     left = {**as_map(documents[step.source.stack.id][section])}
     entered = {**as_map(documents[step.target.stack.id].get(section))}
@@ -538,6 +560,6 @@ def _mapped(steps: Sequence[_Step], root_id: str, path: str) -> tuple[str, str]:
     """Return the root and the path of a resource after the move."""
     for moved in (step.moved for step in steps):
         new = moved.path(path)
-        if moved.source.root_id == root_id and new != path:
+        if moved.source.root_id == root_id and moved.covers(path):
             return moved.target.root_id, new
     return root_id, path

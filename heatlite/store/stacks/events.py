@@ -103,6 +103,9 @@ class Events:
 
     def move(self, moved: Moved) -> None:
         """Change the places of events."""
+        for some in chunks(moved.nested if moved.source.root_id != moved.target.root_id else ()):
+            found = self._table.select(f"WHERE stack_id IN ({marks(some)})", some)
+            self._table.update(found)  # their large values are those of another tree now
         rest = f"WHERE stack_id = ? AND resource_name IN ({marks(moved.names)})"
         if moved.source.root_id == moved.target.root_id:
             moved.rename(self._database, "event", "resource_name")

@@ -162,7 +162,7 @@ def _leaver(place: Place, name: str) -> ResourceRecord:
     if others or row.status is Status.IN_PROGRESS:
         raise InvalidStackState(f"{text} is being replaced. Update stack {place.owner.name}, then try again.")
     if issubclass(place.resources.type_of(row), StackResource):
-        raise NestedMember(f"{text} is a nested stack, which is no object that could stay. Use delete_members.")
+        raise NestedMember(f"{text} is a nested stack, which is no object that could stay. Name a stack by into.")
     return row
 
 

@@ -264,7 +264,7 @@ def restrictions(roots: Sequence[StackRecord], change: Redefinition) -> dict[str
         if root.restricted is None:
             continue
         for path in root.restricted.left_out:
-            here = (one for one in change.moved if one.source.root_id == root.id and one.path(path) != path)
+            here = (one for one in change.moved if one.source.root_id == root.id and one.covers(path))
             moved = next(here, None)
             place, new = (root.id, path) if moved is None else (moved.target.root_id, moved.path(path))
             if path not in gone:

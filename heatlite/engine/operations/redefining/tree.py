@@ -129,15 +129,31 @@ class Tree:
         target, where = above.definition.mapping.target(name, defined.type), "/".join(path)
         if target.system:
             raise HTTPBadRequest(f"{where} has a template of the server, {target.name}: no request changes that.")
-        if nested.status is not Status.COMPLETE and nested.verb is not Verb.CHECK:
-            now = state(nested.verb, nested.status)
-            raise InvalidStackState(f"Stack {where} is {now}. Bring it to its definition first: heatlite up.")
+        _require_reached(nested, path)
         if not target.is_template:
             return Level(path, nested, self._definitions.of(nested), self._store.resources.of(nested.id))
         others = [place for place in self._uses(target.file) if place != where]
         if others:
             raise TemplateShared(file=target.file, path=where, others=", ".join(others))
         return Level(path, nested, self._definitions.of(nested), self._store.resources.of(nested.id), target.file)
+
+    def below(self, level: Level, name: str) -> list[Level]:
+        """Return the stacks nested in a resource, as they are, those above first.
+
+        Raises InvalidStackState if one has not reached its definition.
+        """
+        row = next((row for row in current_rows(level.rows) if row.name == name), None)
+        nested = None if row is None or row.physical_id is None else self._store.stacks.get(row.physical_id)
+        if nested is None or nested.deleted_at is not None or nested.parent_id != level.stack.id:
+            return []
+        path = (*level.path, name)
+        _require_reached(nested, path)
+        found = Level(path, nested, self._definitions.of(nested), self._store.resources.of(nested.id))
+        return [found, *(below for one in current_rows(found.rows) for below in self.below(found, one.name))]
+
+    def take_in(self, level: Level) -> None:
+        """Have a stack of a tree, which may be another one, at the path of a level."""
+        self._levels[level.path] = level
 
     def _uses(self, file: str) -> list[str]:
         """Return the paths of the resources that have a template."""
@@ -168,6 +184,13 @@ class Tree:
                 files[level.file] = kept(text, changed.patches[Part.TEMPLATE], changed.document)
         document = edited(root.document, {}, edits[()]).document if edits.get(()) else None
         return Request(template=document, files=files)
+
+
+def _require_reached(nested: StackRecord, path: Path) -> None:
+    """Raise InvalidStackState for a nested stack that has not reached its definition."""
+    if nested.status is not Status.COMPLETE and nested.verb is not Verb.CHECK:
+        now, where = state(nested.verb, nested.status), "/".join(path)
+        raise InvalidStackState(f"Stack {where} is {now}. Bring it to its definition first: heatlite up.")
 
 
 class Draft:
@@ -250,5 +273,8 @@ class Draft:
             assert isinstance(resource, StackResource)
             child = self._members.get(path) or resource.goal()
             order = self._children(resources).resize(row, resource, definition, child)
-            self._orders[path] = replace(order, stack=with_state(order.stack, Verb.UPDATE, Status.COMPLETE, REACHED))
+            parent = self.stack(above)
+            stack = with_state(order.stack, Verb.UPDATE, Status.COMPLETE, REACHED)
+            stack = replace(stack, parent_id=parent.id, parent_resource=name, root_id=self._root.id)
+            self._orders[path] = replace(order, stack=replace(stack, depth=parent.depth + 1))
         return self._orders[path]

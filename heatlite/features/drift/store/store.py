@@ -123,6 +123,7 @@ class DriftStore(FeatureStore):
     def resources_moved(self, moved: Moved) -> None:
         if moved.source == moved.target:
             return
+        moved.change_root(self.database, "drift")
         names = [*moved.names.values()]
         for some in chunks(names):
             self.database.write(

@@ -119,8 +119,13 @@ class SchedulesStore(FeatureStore):
     def resources_moved(self, moved: Moved) -> None:
         for one in self.of_stack(moved.source.root_id):
             path = one.options.get("resource")
-            if isinstance(path, str) and moved.path(path) != path:
-                self.replace(replace(one, options={**one.options, "resource": moved.path(path)}))
+            if not isinstance(path, str) or not moved.covers(path):
+                continue
+            name, target = one.name, moved.target.root_id
+            if target != one.stack_id and self.get(target, name) is not None:
+                name = f"{name}-{one.id[-8:]}"
+            options = {**one.options, "resource": moved.path(path)}
+            self.replace(replace(one, options=options, stack_id=target, name=name))
 
     def gauges(self) -> Iterator[Gauge]:
         query = Schedule.select(Schedule.enabled, peewee.fn.COUNT(Schedule.id)).group_by(Schedule.enabled)

@@ -6,6 +6,7 @@ import pytest
 
 from heatlite import wiring
 from heatlite.core.config import Settings
+from heatlite.core.json import dump
 from tests.api.conftest import Heat
 from tests.api.test_commands import Here
 from tests.databases import sqlite
@@ -94,6 +95,22 @@ def test_by_command(clouded: Heat) -> None:
     assert here("group leave d web 1 --into d --yes") == 0
     assert heat.get(f"{path}/resources/web_1")["resource"]["moved_from"] == "web/1"
     assert here("group join d web lone --resource --ids --yes") == 2
+
+
+def test_members_that_are_stacks(clouded: Heat) -> None:
+    heat, here = clouded, Here(clouded)
+    files = {"file:///member.yaml": dump(template(net=MEMBER))}
+    member = {"type": "file:///member.yaml"}
+    web = resource("OS::Heat::ResourceGroup", count=2, resource_def=member)
+    path = heat.create(template(web=web), "f", files=files)
+    target = heat.create(template(), "taker")
+    inner = heat.get(f"{path}/resources/web/1/net")["resource"]["physical_resource_id"]
+    assert plan(heat, path, {"leave": {"members": ["1"], "resource": "web"}}, 409) == "NestedMember"
+    assert here("group leave f web 1 --into taker --yes") == 0
+    found = heat.get(f"{target}/resources/web_1/net")["resource"]
+    assert found["physical_resource_id"] == inner
+    for one in (path, target):
+        quiet(heat, one)
 
 
 def test_without_moves(tmp_path: Any) -> None:

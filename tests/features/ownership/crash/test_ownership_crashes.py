@@ -39,7 +39,7 @@ def seen(servers: Servers, stack: StackRecord) -> tuple[dict[str, str | None], l
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "verb", ["elsewhere", *(pytest.param(one, marks=THOROUGH) for one in ("move", "import", "detach"))]
+    "verb", ["elsewhere", "whole", *(pytest.param(one, marks=THOROUGH) for one in ("move", "import", "detach"))]
 )
 def test_killed_at_every_write(verb: str) -> None:
     """Rows and definition are as before or as after, and no object is touched."""
@@ -81,9 +81,14 @@ def test_killed_at_every_write(verb: str) -> None:
                 moved = [{"from": "net", "to": "net"}, {"from": "data/net", "to": "d"}]
                 asked = {"moved": moved, "to_stack": other.name}
                 target = ({"net": key, "d": whole[0]["data/net"]}, ["d", "net"], "COMPLETE")
+            elif verb == "whole":
+                asked = {"moved": [{"from": "data", "to": "data"}], "to_stack": other.name}
+                there = {at: one for at, one in whole[0].items() if at.startswith("data")}
+                target = (there, ["data", "data/net", "data/own"], "COMPLETE")
+                after = ({at: one for at, one in whole[0].items() if at not in there}, ["net", "own"], "COMPLETE")
             assert seen(servers, stack) == before
             thing = cloud.call("network.get_network", key)
-            operation = "move" if verb == "elsewhere" else verb
+            operation = "move" if verb in ("elsewhere", "whole") else verb
             digest = servers.answer("PATCH", f"{path}/preview?plan=true", {operation: asked})["plan"]["digest"]
             body = {operation: {**asked, "plan_digest": digest}}
             arguments = (servers.database, str(servers.hints.folder), "POST", f"{path}/actions", body, writes)

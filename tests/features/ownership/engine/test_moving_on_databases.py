@@ -59,6 +59,31 @@ def test_to_another_stack_with_all_that_belongs_to_it(engine: Engine) -> None:
     assert engine.store.resources.by_name(below[there.id].id, ["z"])[0].id == row.id
 
 
+def test_a_nested_stack_with_all_that_belongs_to_it(engine: Engine) -> None:
+    """Large values, of rows and events, belong to the other tree then."""
+    here, there = root(engine, "a"), root(engine, "b")
+    below = engine.store.stacks.descendants(here)[0]
+    (row,) = engine.store.resources.by_name(below.id, ["y"])
+    told = [one.id for one in engine.events(below)]
+    moved(engine, here, {"x": "x2"}, there)
+    after = engine.store.stacks.get(below.id)
+    assert after is not None and (after.root_id, after.parent_resource) == (there.id, "x2")
+    assert engine.store.resources.by_name(below.id, ["y"]) == [row]
+    assert (waits(engine, here), waits(engine, there)) == ([], [])
+    engine.delete(here)
+    later = engine.clock.now() + 10_000
+    for _ in range(2):  # values without an owner go
+        with engine.store.transaction():
+            for owner in engine.store.large_values.unchecked(later, 100):
+                engine.store.large_values.check(owner, later)
+        later += 10_000
+    assert engine.store.resources.by_name(below.id, ["y"])[0].properties == row.properties
+    shown = engine.store.events.after(below.id, min(told) - 1, 10)
+    assert next(one.properties for one in shown if one.resource_name == "y") == row.properties
+    assert engine.patch(there).status is Status.COMPLETE
+    assert engine.store.inconsistencies(engine.components.clock.now(), 0.0) == []
+
+
 def test_law_each_row_is_in_one_stack_beside_moves_and_updates(engine: Engine) -> None:
     """Acceptance 5, with fewer moves: refused or done, nothing is lost or doubled."""
     roots = [root(engine, name) for name in ("a", "b")]
