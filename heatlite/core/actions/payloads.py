@@ -10,7 +10,7 @@ from typing import Literal, Self
 from msgspec import UNSET, Struct, UnsetType, field
 
 from heatlite.core.actions.check_tally import CheckCounts, CheckTally
-from heatlite.core.actions.repairs import Selection
+from heatlite.core.actions.repairs import Kept, Selection
 from heatlite.core.json import AnyMap, JsonMap
 from heatlite.core.status import LockLevel, Result, Status, Verb
 
@@ -135,6 +135,8 @@ class ActionInputs(Struct, frozen=True, omit_defaults=True):
     """Of a nested stack's update: its old objects stay until a clean-up."""
     cleans_after: str | None = None
     """Of the clean-up of a nested stack: the id of the update that has left the old objects."""
+    kept: Kept | None = None
+    """Of a nested stack's update: the resources whose values it keeps for a rollback."""
 
     @property
     def leaves_old(self) -> bool:

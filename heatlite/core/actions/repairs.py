@@ -28,6 +28,23 @@ class Part(StrEnum):
     """It would change, and stays as it is."""
 
 
+class Kept(Struct, frozen=True):
+    """Resources that earlier updates have left out.
+
+    Their values are in no definition. An update that changes them in place keeps these for its rollback.
+    """
+
+    update: str
+    """The id of the root's action."""
+    paths: tuple[str, ...]
+
+    def below(self, name: str) -> "Kept | None":
+        """Return those within the nested stack of a resource; None: there are none."""
+        start = f"{name}/"
+        paths = tuple(path.removeprefix(start) for path in self.paths if path.startswith(start))
+        return Kept(self.update, paths) if paths else None
+
+
 class Selection(Struct, frozen=True, dict=True):
     """The resources that a restricted update repairs, replaces or leaves out.
 
@@ -47,6 +64,9 @@ class Selection(Struct, frozen=True, dict=True):
     """Of a rollback: ids of the rows that its update has made for what it leaves. It deletes them."""
     held: tuple[str, ...] | UnsetType = UNSET
     """Of a rollback: ids of rows that it may change in place only."""
+
+    update: str | UnsetType = UNSET
+    """Of a rollback: the id of its action, see `Kept`."""
 
     @property
     def is_repair(self) -> bool:
@@ -98,7 +118,7 @@ class Selection(Struct, frozen=True, dict=True):
         if self.outside is UNSET:
             return Selection(steps, compares=compares or UNSET)
         outside = tuple(path.removeprefix(start) for path in self.outside if path.startswith(start))
-        return Selection(steps, outside=outside, gone=self.gone, held=self.held)
+        return Selection(steps, outside=outside, gone=self.gone, held=self.held, update=self.update)
 
     def selects(self, path: tuple[str, ...]) -> bool:
         """Return True for the path of a resource that a step repairs, or of one below it."""

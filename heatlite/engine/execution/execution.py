@@ -27,6 +27,7 @@ from heatlite.engine.execution.final_state import (
     completed_stack,
     failed_stack,
     in_rollback,
+    kept,
     of_rollback,
     outcome,
     rollback_target,
@@ -110,7 +111,7 @@ class Execution:
         self._resources.suspended = action.suspended
         self._resources.phase = phase_of(action, stack)
         self._resources.retries = action.inputs.retry
-        self._resources.selection = selected(stack, action)
+        self._resources.selection, self._resources.kept = selected(stack, action), kept(stack, action)
         self._forced = action.inputs.force
         deadline = action.deadline
         if self._forced:
@@ -394,7 +395,7 @@ class Execution:
             self._parts.store.moves.start_rollback(self.action.id, deadline)
 
         self._commit(stack, also=turn_back)
-        self._resources.stack, self._resources.selection = stack, back
+        self._resources.stack, self._resources.selection, self._resources.kept = stack, back, None
         self._resources.phase = phase_of(self.action, stack)
         self._transitions.rows.interrupted.clear()
         self._stopping.restart(deadline)

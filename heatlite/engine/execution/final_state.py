@@ -6,7 +6,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from heatlite.core.actions.payloads import ActionInputs
-from heatlite.core.actions.repairs import Selection
+from heatlite.core.actions.repairs import Kept, Selection
 from heatlite.core.errors import abbreviated
 from heatlite.core.status import NOT_ROLLED_BACK, Result, Status, Verb
 from heatlite.engine.calls.handlers import DIFFERS, DRIFTED, LEFT
@@ -109,14 +109,22 @@ def selected(stack: StackRecord, action: ActionRecord) -> Selection | None:
     return action.data.rollback if stack.verb is Verb.ROLLBACK else action.inputs.restricted
 
 
+def kept(stack: StackRecord, action: ActionRecord) -> Kept | None:
+    """Return the resources whose values an update keeps for its rollback."""
+    if stack.root_id is not None or stack.restricted is None or stack.verb is Verb.ROLLBACK:
+        return action.inputs.kept
+    before = stack.restricted.without_update
+    return None if before is None else Kept(action.id, before.left_out)
+
+
 def of_rollback(
     stack: StackRecord, action: ActionRecord, rows: Sequence[ResourceRecord], store: Store
 ) -> Selection | None:
     """Return what the rollback of an action does, before it begins; None: all.
 
     It leaves what the update has left out, and what earlier ones have: the definition that it restores was never
-    reached there. Of the latter it deletes what this update has made. What this one has changed goes to that
-    definition, as far as that is possible in place.
+    reached there. Of the latter it deletes what this update has made. What this one has changed gets its earlier
+    values, as far as that is possible in place; a nested stack gets that definition.
     """
     own, before = action.inputs.selection, None if stack.restricted is None else stack.restricted.without_update
     if own is None and before is None:
@@ -132,7 +140,8 @@ def of_rollback(
         else:
             outside[path] = None
             gone += made
-    return Selection({}, outside=tuple(outside), gone=tuple(gone) or UNSET, held=tuple(held) or UNSET)
+    gone_ids, held_ids = tuple(gone) or UNSET, tuple(held) or UNSET
+    return Selection({}, outside=tuple(outside), gone=gone_ids, held=held_ids, update=action.id)
 
 
 MADE = frozenset({Verb.INIT, Verb.CREATE})

@@ -9,6 +9,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from heatlite.core.actions.repairs import Selection
 from heatlite.core.errors import HeatliteError, StackValidationFailed
 from heatlite.core.json import JsonMap, as_map, canonical, same
 from heatlite.core.status import Status, Verb
@@ -27,7 +28,7 @@ from heatlite.engine.planning.plan import IN_PLACE, NEW_OBJECT, Decision, Outcom
 from heatlite.engine.planning.planner import by_name, keeps_object, ordered, plan_converge
 from heatlite.engine.planning.visible_inputs import visible_inputs
 from heatlite.engine.state.protected import Protected
-from heatlite.engine.state.values import current_last
+from heatlite.engine.state.values import KEPT, current_last
 from heatlite.engine.types.differences import ignored_parts, with_live, with_stored
 from heatlite.engine.types.observation import observe
 from heatlite.engine.types.resource_factory import NestedView, ResourceFactory, Values, inherited
@@ -128,13 +129,24 @@ def choose_row(definition: Definition, name: str, rows: Iterable[ResourceRecord]
     restricted, above = definition.environment.restricted_actions(name), replaced_above(resources.stack)
     resources.remember_restored(name, current_first)
     while True:
-        wanted = evaluate(definition, name, resources, values)
+        wanted = _put_back(evaluate(definition, name, resources, values), current_first, resources.selection)
         candidates = [_restricted(collect(row, wanted, resources, values.rows), values) for row in current_first]
         decision = choose(candidates, restricted, above)
         keeps_restored = wanted.restored is None or resources.saved(name) is not None
         if keeps_restored or decision.outcome not in {*NEW_OBJECT, Outcome.REBUILD}:
             return Choice(decision, wanted)
         resources.drop_restored(name)
+
+
+def _put_back(wanted: Wanted, rows: Sequence[ResourceRecord], selection: Selection | None) -> Wanted:
+    """Return what a rollback wants of a resource, perhaps values that were kept."""
+    if selection is None or not selection.held:
+        return wanted
+    for row in rows:
+        kept = as_map(row.data.get(KEPT))
+        if row.id in selection.held and kept.get("update") == selection.update:
+            return replace(wanted, properties=as_map(kept["properties"]), metadata=as_map(kept["metadata"]))
+    return wanted
 
 
 def evaluate(definition: Definition, name: str, resources: ResourceFactory, values: Scope) -> Wanted:

@@ -147,13 +147,14 @@ class Children:
         """Return the inputs of a derived action, taken from those of its parent's."""
         own = self._action.inputs
         keeps_old = own.leaves_old and operation.verb is Verb.UPDATE
+        kept = None if self._resources.kept is None else self._resources.kept.below(operation.row.name)
         if operation.cleans_after is not None:
             return ActionInputs(cleans_after=operation.cleans_after)
         if operation.verb is Verb.DELETE:
             return ActionInputs(abandon=keeps_objects(self._action), force=own.force)
         if own.resources is not None and self._resources.stack.verb is not Verb.ROLLBACK:
             below = self._entry(operation).get("resources")
-            return ActionInputs(resources=as_map(below), keeps_old=keeps_old)
+            return ActionInputs(resources=as_map(below), keeps_old=keeps_old, kept=kept)
         selection = own.heal
         if selection is not None:
             within = selection.below(operation.row.name, compares=not self._only_leads(operation))
@@ -164,6 +165,7 @@ class Children:
             snapshot=own.snapshot,
             selection=self._chosen_below(operation),
             keeps_old=keeps_old,
+            kept=kept,
         )
 
     def _chosen_below(self, operation: NestedOperation) -> Selection | None:
@@ -175,7 +177,7 @@ class Children:
         if selection is None or selection.is_repair or operation.verb not in (Verb.CREATE, Verb.UPDATE):
             return None
         within = selection.below(operation.row.name)
-        return within if within.steps or within.outside else None
+        return within if within.steps or within.outside or within.gone or within.held else None
 
     def _only_leads(self, operation: NestedOperation) -> bool:
         """Return True if an update brings only a repair within: the definition stays."""

@@ -19,6 +19,7 @@ from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import IN_PLACE, NEW_OBJECT, Decision, Outcome, Plan, Reason, Step
 from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.state.hooks import PRE_DELETE, waits_at
+from heatlite.engine.state.values import KEPT
 from heatlite.engine.steps.breakpoints import Breakpoints
 from heatlite.engine.steps.operation_steps import OperationSteps
 from heatlite.engine.steps.row_writer import STATE_CHANGED, RowWriter
@@ -307,7 +308,7 @@ class ConvergeSteps:
         if not interrupted:
             # Until it succeeds the object may use the old ones, the new ones, or both.
             new = planner.used_by(self._rows.definition.resources[row.name], self._rows.chosen)
-            row = replace(row, uses=tuple(sorted({*row.uses, *new})), data=_with_tried(row, wanted, change))
+            row = replace(row, uses=tuple(sorted({*row.uses, *new})), data=self._with_attempt(row, wanted, change))
             if row.verb is Verb.DELETE:
                 self._rows.part_users(row)
             if outcome is Outcome.REBUILD:
@@ -324,6 +325,16 @@ class ConvergeSteps:
         if interrupted:
             self._operations.continue_interrupted(execution)
         return execution
+
+
+    def _with_attempt(self, row: ResourceRecord, wanted: Wanted, change: Change) -> JsonMap:
+        """Return the row's data with what the update tries, and its rollback puts back."""
+        data, kept = _with_tried(row, wanted, change), self._resources.kept
+        if kept is None or row.name not in kept.paths or issubclass(wanted.kind, StackResource):
+            return data
+        if as_map(data.get(KEPT)).get("update") == kept.update:
+            return data
+        return {**data, KEPT: {"update": kept.update, "properties": row.properties, "metadata": row.metadata}}
 
 
 def _with_tried(row: ResourceRecord, wanted: Wanted, change: Change) -> JsonMap:

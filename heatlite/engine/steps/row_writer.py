@@ -6,14 +6,14 @@ from functools import partial
 from msgspec.structs import replace
 
 from heatlite.core.ids import new_id
-from heatlite.core.json import JsonMap, dump
+from heatlite.core.json import JsonMap, as_map, dump
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning import planner
 from heatlite.engine.planning.decide import REFUSED
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import Step
 from heatlite.engine.state.unit_of_work import UnitOfWork, resource_event, row_with_state
-from heatlite.engine.state.values import PASSED_OVER
+from heatlite.engine.state.values import KEPT, PASSED_OVER
 from heatlite.engine.types.resource_factory import RESTORED, TRIED, ResourceFactory
 from heatlite.plugin.groups import PLACEMENT
 from heatlite.plugin.resource import Resource
@@ -209,7 +209,7 @@ class RowWriter:
         Repeats `described`: one copy of a row is cheaper than two.
         """
         definition, now = self.definition.resources[row.name], self.now()
-        data = without_attempts(data)
+        data = self._without_kept(without_attempts(data))
         if wanted.restored is not None:
             data = {**data, RESTORED: wanted.restored}
         elif RESTORED in data:
@@ -237,6 +237,13 @@ class RowWriter:
             moved_in=self.resources.phase,
         )
         return self._emitted(row, now)
+
+    def _without_kept(self, data: JsonMap) -> JsonMap:
+        """Return a row's data without values that no rollback needs any more."""
+        kept = self.resources.kept
+        if KEPT not in data or kept is not None and as_map(data[KEPT]).get("update") == kept.update:
+            return data
+        return {key: value for key, value in data.items() if key != KEPT}
 
     def with_state(
         self, row: ResourceRecord, verb: Verb, status: Status, reason: str, has_event: bool = True

@@ -9,7 +9,7 @@ from functools import cache, cached_property, partial
 
 from msgspec import Struct
 
-from heatlite.core.actions.repairs import Selection
+from heatlite.core.actions.repairs import Kept, Selection
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import (
     AbsentInMasses,
@@ -110,6 +110,8 @@ class ResourceFactory:
         """The running phase of the action (`phase_of`)."""
         self.selection: Selection | None = None
         """The resources that the operation repairs or leaves out; None: it is not restricted."""
+        self.kept: Kept | None = None
+        """The resources whose values the operation keeps for its rollback."""
 
     # -- data of the running operation ---------------------------------------------------------------
 
