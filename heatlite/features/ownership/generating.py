@@ -9,6 +9,7 @@ from msgspec import Struct
 from heatlite.clients.cloud import CloudError
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import Json, JsonMap, as_map, pointer, same
+from heatlite.core.redaction.masking import Mask
 from heatlite.engine.types.observation import live_values
 from heatlite.engine.types.type_calls import type_code
 from heatlite.plugin.coercion import Kind
@@ -48,10 +49,10 @@ class Generated(Struct, frozen=True):
     omitted: tuple[Omission, ...]
 
 
-def generate(make: Make, known: Mapping[str, Json]) -> Generated:
+def generate(make: Make, known: Mapping[str, Json], mask: Mask) -> Generated:
     """Return the properties of an object that differ from the defaults of its type.
 
-    `known` are properties that it need not tell. Raises HeatliteError.
+    `known` are properties that it need not tell. What `mask` hides is left out of the others. Raises HeatliteError.
     """
     resource = make({**known})
     with type_code():
@@ -75,6 +76,8 @@ def generate(make: Make, known: Mapping[str, Json]) -> Generated:
     for name, field in readable.items():
         if name not in found:
             omitted.append(Omission(resource.name, pointer([name]), "not_readable"))
+        elif name not in known and mask.json(found[name]) != found[name]:
+            omitted.append(Omission(resource.name, pointer([name]), "secret"))
         elif not _is_default(field, found[name]):
             properties[name] = _without_secrets(field, found[name])
     left = _confirmed(make, properties)

@@ -11,7 +11,7 @@ from heatlite.core.actions.payloads import ActionOutputs, ObjectOutput
 from heatlite.core.context import Context
 from heatlite.core.errors import HTTPBadRequest, ImportDiffers
 from heatlite.core.json import JsonMap, as_map
-from heatlite.core.redaction.masking import hiding
+from heatlite.core.redaction.masking import Mask, hiding
 from heatlite.engine.admission.admission import Examined
 from heatlite.engine.admission.offered_types import check_types
 from heatlite.engine.operations.redefining.changes import Redefinition
@@ -192,20 +192,20 @@ class Imports:
         objects: Mapping[str, ImportedObject],
     ) -> _Written:
         """Write the definitions of objects, of what they tell."""
-        found, omitted = dict[str, ImportedObject](), list[Omission]()
+        found, omitted, mask = dict[str, ImportedObject](), list[Omission](), self._core.reader.mask(tree.root)
         edits = dict[Path, list[Edit]]()
         for path, names in placed.items():
             level, made = tree.level(path), dict[str, _Made]()
             reader = Reader(ResourceFactory(level.stack, services), level, self._core.clock.now())
             for name in names:
-                made[name] = _made(level, reader, name, objects[level.full(name)])
+                made[name] = _made(level, reader, name, objects[level.full(name)], mask)
                 found[level.full(name)] = ImportedObject(id=made[name].resource.physical_id, type=made[name].type)
                 omitted += [replace(one, path=level.full(name)) for one in made[name].generated.omitted]
             edits[path] = [*_edits(level, reader, made)]
         return _Written(tree.edited(edits), found, tuple(omitted))
 
 
-def _made(level: Level, reader: Reader, name: str, asked: ImportedObject) -> _Made:
+def _made(level: Level, reader: Reader, name: str, asked: ImportedObject, mask: Mask) -> _Made:
     """Find and read an object, and write its properties."""
     path = level.full(name)
     if asked.type is None:
@@ -221,7 +221,7 @@ def _made(level: Level, reader: Reader, name: str, asked: ImportedObject) -> _Ma
     def make(given: JsonMap) -> Resource[Schema]:
         return reader.made(replace(row, properties=given), row.physical_id)
 
-    generated = generate(make, known)
+    generated = generate(make, known, mask)
     _require_literal(path, generated.properties, level.definition.template.dialect)
     return _Made(asked.type, make(generated.properties), generated)
 

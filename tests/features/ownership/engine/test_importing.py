@@ -341,6 +341,22 @@ def test_hidden_values_stay_hidden(imported: Imported) -> None:
     assert "sesame" not in str(action)
 
 
+def test_a_hidden_value_of_the_stack_is_not_written(imported: Imported) -> None:
+    """The object of a resource that has left may have one. It is listed."""
+    cloudy = imported.cloudy
+    ids = outside(imported, {"net": resource(NET, name="sesame-open", tags=["a"])})
+    document = template(one=resource(NET, name={"get_param": "word"}))
+    document["parameters"] = {"word": {"type": "string", "hidden": True}}
+    stack = cloudy.create(document, "b", parameters={"word": "sesame-open"})
+    body = given("net", NET, id=ids["net"])
+    plan: Any = imported.plan(stack, body).details
+    assert {"path": "net", "pointer": "/name", "why": "secret"} in plan["omitted"]
+    stack = imported.done(stack, body)
+    written = cloudy.components.definitions.of(stack).template.document
+    assert "sesame" not in str(written) and written["resources"]["net"]["properties"]["tags"] == ["a"]
+    assert imported.first_plan(stack) == {}
+
+
 @table(
     "body, text",
     [
