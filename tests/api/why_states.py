@@ -214,6 +214,15 @@ def no_rollback(world: World) -> None:
     _in_state(world, Verb.UPDATE, Status.FAILED, f"x. {NOT_ROLLED_BACK}the clean-up had begun")
 
 
+@_state("failed", "no_rollback", uses="action state brakes plan")
+def update_failed(world: World) -> None:
+    """There is an earlier definition."""
+    world.heat.call("PATCH", world.path, {"tags": "x"}, code=202)
+    (action,) = world.store.actions.live([world.id])
+    world.store.moves.end(action, ActionStatus.FAILED, "No space", world.now)
+    _in_state(world, Verb.UPDATE, Status.FAILED, "Resource UPDATE failed: No space")
+
+
 @_state("failed", uses="state brakes")
 def delete_failed(world: World) -> None:
     _in_state(world, Verb.DELETE, Status.FAILED, "in use")

@@ -29,8 +29,9 @@ class StackFacts(Struct, frozen=True):
 
     @property
     def steps(self) -> Iterator[str]:
-        """The ways out, once each."""
-        ways = [way for one in self.facts for way in objects(one, "way_out")]
+        """The ways out, once each; requests without a command only repeat others."""
+        every = [way for one in self.facts for way in objects(one, "way_out")]
+        ways = [way for way in every if way.get("command") or not way.get("path")]
         shown = ((text(way.get("command")), text(way.get("text"))) for way in ways)
         return iter(dict.fromkeys(f"{command}    {effect}" if command else effect for command, effect in shown))
 

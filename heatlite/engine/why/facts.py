@@ -118,7 +118,8 @@ def _locks(tree: Tree) -> Iterator[Told]:
         until = "" if lock.expires_at is None else f", until {to_text(lock.expires_at)}"
         why = f": {lock.reason}" if lock.reason else ""
         ways = Ways(tree)
-        ways.tell("the requests that the lock refused", f"heatlite lock-status {stack.name}")
+        call = Call("GET", stack_path(stack, "/lock"))
+        ways.send("shows the requests that the lock refused", f"heatlite lock-status {stack.name}", call)
         ways.unlock(stack)
         yield Told(
             Fact(
@@ -455,7 +456,9 @@ def _after_failure(tree: Tree) -> list[WayOut]:
                 call = Call("DELETE", stack_path(root))
                 after = len(ways.steps) - 1 if ways.steps else None
                 ways.operation(Operation.DELETE, root, "tries again", f"heatlite down {name}", call, after)
-                ways.tell("leaves behind what cannot be deleted", f"heatlite down {name} --force")
+                call, command = Call("DELETE", f"{stack_path(root)}?force=true"), f"heatlite down {name} --force"
+                text = "leaves behind what cannot be deleted"
+                ways.operation(Operation.FORCE_DELETE, root, text, command, call, after)
                 return ways.steps
             case Verb.CHECK:
                 ways.act(Operation.CHECK, root, _LOOKS_AGAIN, f"heatlite check {name}")
@@ -540,7 +543,8 @@ def _restricted(tree: Tree) -> Iterator[Told]:
         return
     text = f"restricted since {to_text(held.since)}: an update has left out {abbreviated(held.left_out)}"
     ways = Ways(tree)
-    ways.tell("an update of all does what is left out", f"openstack stack update --existing {root.name}")
+    command, effect = f"openstack stack update --existing {root.name}", "an update of all does what is left out"
+    ways.planned(Operation.UPDATE, root, effect, command, {}, is_update=True)
     since = to_text(held.since)
     fact = Fact(code="restricted", what="stack", id=root.id, since=since, text=text, way_out=ways.steps)
     yield Told(fact, root.id)

@@ -19,6 +19,8 @@ from heatlite.engine.state.steps_out import stack_path
 from heatlite.engine.why.tree import Tree
 from heatlite.store.records import ActionRecord, StackRecord
 
+PREVIEW = "/preview?plan=true"
+"""Path, below that of a stack, of the plan of an operation."""
 RESUME: JsonMap = {Operation.RESUME.value: None}
 """Body of the action that resumes a stack."""
 
@@ -88,6 +90,28 @@ class Ways:
         """Add the request of an operation, after the steps that it needs."""
         call = None if step.method is None or step.path is None else Call(step.method, step.path, step.body)
         self.operation(operation, stack, step.text, step.command or "", call)
+
+    def planned(
+        self, operation: Operation, stack: StackRecord, text: str, command: str, body: JsonMap, is_update: bool = False
+    ) -> None:
+        """Add a request that its plan may refuse, after a look at that plan.
+
+        `body` is that of an action on the stack, or of an update with what is stored.
+        """
+        method, rest = ("PATCH", "") if is_update else ("POST", "/actions")
+        call, look = Call(method, stack_path(stack, rest), body), Call("PATCH", stack_path(stack, PREVIEW), body)
+        self.after_look(operation, stack, text, command, call, look)
+
+    def after_look(
+        self, operation: Operation, stack: StackRecord, text: str, command: str, call: Call, look: Call
+    ) -> None:
+        """Add an operation on a stack, after a request that shows what it would do."""
+        before = len(self.steps)
+        shows = WayOut(text="shows its plan", method=look.method, path=look.path, body=look.body)
+        after = self._add(shows)
+        self.operation(operation, stack, text, command, call, after)
+        if len(self.steps) == before + 1:
+            self.steps.pop()
 
     def unlock(self, stack: StackRecord) -> None:
         """Add the step that lifts the lock of a stack."""

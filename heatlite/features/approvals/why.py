@@ -33,11 +33,12 @@ def _told(tree: Tree, one: ApprovalRecord) -> Told:
         operation = operation_of(one, action)
         stack = tree.root if action is None else tree.by_id.get(action.stack_id, tree.root)
         gone = _nothing_to_retry(tree, stack, operation)
-        command, effect, call = f"heatlite approval approve {one.id}", "lets it happen", None
-        if one.action_id is None:  # else the plan is made again, and may be another one
-            effect, call = "lets it pass once it is sent again", Call("POST", f"{path}/approve", {"digest": one.digest})
-        if gone is None:
-            ways.operation(operation, stack, f"shows it, asks, and {effect}", command, call)
+        command, call = f"heatlite approval approve {one.id}", Call("POST", f"{path}/approve", {"digest": one.digest})
+        if gone is None and one.action_id is None:
+            ways.operation(operation, stack, "shows it, asks, and lets it pass once it is sent again", command, call)
+        elif gone is None:  # the plan is made again, and may be another one
+            text = "shows it, asks, and lets it happen"
+            ways.after_look(operation, stack, text, command, call, Call("GET", path))
         ways.send("rejects it", f"heatlite approval reject {one.id}", Call("POST", f"{path}/reject", {}))
         because = f" ({', '.join(one.because)})" if one.because else ""
         text = f"{asked} waits for an approval{because}: {one.id}"

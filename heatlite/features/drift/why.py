@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 
 from heatlite.core.clock import to_text
+from heatlite.core.json import as_map
 from heatlite.core.wire.why import Fact
 from heatlite.engine.state.conflict_rules import Operation
+from heatlite.engine.state.steps_out import stack_path
 from heatlite.engine.why.tree import Told, Tree
-from heatlite.engine.why.ways import Ways
+from heatlite.engine.why.ways import Call, Ways
 from heatlite.features.drift.states import DriftState
 from heatlite.features.drift.store.store import DriftQuery, DriftStore, Listed
 
@@ -29,8 +31,10 @@ def _told(tree: Tree, one: Listed) -> Told:
     root, path, drift = tree.root, tree.path(one.stack_id, one.name) or one.name, one.drift
     assert drift is not None
     ways = Ways(tree)
-    ways.tell("shows what differs", f"heatlite drift {root.name}")
-    ways.operation(Operation.REVERT, root, "puts it back", f"heatlite drift revert {root.name} {path}")
+    seen = ways.send("shows what differs", f"heatlite drift show {root.name}", Call("GET", stack_path(root, "/drift")))
+    command, asked = f"heatlite drift revert {root.name} {path}", as_map({"revert_drift": {"resources": [path]}})
+    revert = Call("POST", stack_path(root, "/actions"), asked)
+    ways.operation(Operation.REVERT, root, "puts it back", command, revert, seen)
     ways.tell("makes the definition say it", f"heatlite drift accept {root.name}")
     leaves = "with ignore_drift in update_policy, to leave it as it is"
     ways.tell(leaves, f"heatlite up FILE -n {root.name}")

@@ -235,7 +235,7 @@ def _check_brakes(context: Context, scene: Scene, chosen: Sequence[Chosen], igno
         stacks = [stack for one in chosen for path in one.steps for stack in _stacks(scene.tree.places[path])]
         raise locked_error(Operation.HEAL, next(stack for stack in stacks if stack.locked), context)
     if held:
-        raise held_error(frozenset(held), ", ".join(path for one in chosen for path in one.steps))
+        raise held_error(frozenset(held), scene.tree.root, [path for one in chosen for path in one.steps])
 
 
 def _brakes(scene: Scene, chosen: Chosen) -> Iterator[Brake]:

@@ -5,16 +5,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from heatlite.core.clock import to_text
+from heatlite.core.json import JsonMap
 from heatlite.core.status import Verb
 from heatlite.core.wire.why import Fact
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.steps_out import stack_path
 from heatlite.engine.why.tree import Told, Tree
 from heatlite.engine.why.ways import Call, Ways, with_first
-from heatlite.features.healing.reports import DRIFT
+from heatlite.features.healing.reports import API, DRIFT
+from heatlite.features.healing.rules.policy import DEFAULT, Policy, read_policy
 from heatlite.features.healing.store.records import HealingScopeRecord, HealthSourceRecord, IncidentRecord
 from heatlite.features.healing.store.store import HealingStore
-from heatlite.features.healing.terms import IGNORABLE, Brake, IncidentState
+from heatlite.features.healing.terms import IGNORABLE, Brake, IncidentState, Mode
 
 SHOWS, SHOWS_SCOPES = "health:show", "stacks:show_healing"
 WORKED_ON = frozenset({IncidentState.REPAIRING, IncidentState.SETTLING})
@@ -23,9 +25,13 @@ WORKED_ON = frozenset({IncidentState.REPAIRING, IncidentState.SETTLING})
 def read(rows: HealingStore, tree: Tree, told: Sequence[Told]) -> list[Told]:
     """Read the incidents and the brakes of a tree, and return all facts."""
     incidents = rows.incidents.open_of_root(tree.root.id)
+    policy = DEFAULT
+    if incidents or any(one.fact.code == "marked" for one in told):
+        stored = rows.policies.get(tree.root.id)
+        policy = DEFAULT if stored is None else read_policy(stored.document)
     scopes = rows.scopes.of_root(tree.root.id)
     storms = rows.sources.storms() if incidents else ()
-    return facts(tree, told, incidents, scopes, storms)
+    return facts(tree, told, incidents, scopes, storms, policy)
 
 
 def facts(
@@ -34,33 +40,40 @@ def facts(
     incidents: Sequence[IncidentRecord],
     scopes: Mapping[str, HealingScopeRecord],
     storms: Sequence[HealthSourceRecord],
+    policy: Policy,
 ) -> list[Told]:
     """Return the facts on a tree with those of healing.
 
     `incidents` are the open ones. A mark gets its repair as the best way out.
     """
-    found = [_with_repair(tree, one) for one in told]
+    found = [_with_repair(tree, one, policy) for one in told]
     reporting = {(one.project, one.source) for one in incidents}
     found += [_storm(tree, one) for one in storms if (one.project, one.name) in reporting]
     for scope in scopes.values():
         found += _scope(tree, scope)
     for incident in incidents:
-        found += _incident(tree, incident)
+        found += _incident(tree, incident, policy)
     return found
 
 
-def _with_repair(tree: Tree, told: Told) -> Told:
+def _with_repair(tree: Tree, told: Told, policy: Policy) -> Told:
     if told.fact.code != "marked" or told.fact.path is None:
         return told
     ways = Ways(tree)
-    _heal(tree, ways, told.fact.path)
+    _heal(tree, ways, told.fact.path, _switched_off(policy, told.fact.path, API))
     return replace(told, fact=with_first(told.fact, ways.steps))
+
+
+def _switched_off(policy: Policy, path: str, source: str) -> list[Brake]:
+    """Return the brake of a policy that repairs nothing by itself: a person may."""
+    return [Brake.MODE_OFF] if policy.at(path).mode_of(source) is Mode.OFF else []
 
 
 def _heal(tree: Tree, ways: Ways, path: str, ignored: Sequence[Brake] = ()) -> None:
     options = "".join(f" --ignore {one}" for one in ignored)
     command = f"heatlite heal {tree.root.name} {path}{options}"
-    ways.operation(Operation.HEAL, tree.root, "repairs it, as far as the brakes allow", command)
+    asked: JsonMap = {"resources": [path], **({"ignore": [*ignored]} if ignored else {})}
+    ways.planned(Operation.HEAL, tree.root, "repairs it, as far as the brakes allow", command, {"heal": asked})
 
 
 def _storm(tree: Tree, source: HealthSourceRecord) -> Told:
@@ -93,7 +106,7 @@ def _scope(tree: Tree, record: HealingScopeRecord) -> Iterator[Told]:
         yield Told(fact, root.id, SHOWS_SCOPES)
 
 
-def _incident(tree: Tree, incident: IncidentRecord) -> Iterator[Told]:
+def _incident(tree: Tree, incident: IncidentRecord, policy: Policy) -> Iterator[Told]:
     if incident.state in WORKED_ON or incident.stack_id not in tree.by_id:
         return
     brakes = [one for one in (incident.reason, *incident.also) if one is not None]
@@ -102,7 +115,8 @@ def _incident(tree: Tree, incident: IncidentRecord) -> Iterator[Told]:
     elif brakes:
         ways = Ways(tree)
         if incident.source != DRIFT:
-            _heal(tree, ways, incident.path, [one for one in brakes if one in IGNORABLE])
+            ignored = [*_switched_off(policy, incident.path, incident.source), *brakes]
+            _heal(tree, ways, incident.path, [*dict.fromkeys(one for one in ignored if one in IGNORABLE)])
         _close(tree, ways, incident)
         text = f"{incident.path} is reported by {incident.source}: {incident.summary}. Nothing repairs it yet:"
         yield _told("incident_held", "incident", incident, f"{text} {', '.join(brakes)}", ways)
@@ -111,8 +125,12 @@ def _incident(tree: Tree, incident: IncidentRecord) -> Iterator[Told]:
 def _proposed(tree: Tree, incident: IncidentRecord, others: Sequence[Brake]) -> Told:
     ways, command = Ways(tree), f"heatlite incident approve {incident.id}"
     path = f"/v1/{incident.project}/incidents/{incident.id}/approve"
-    call = None if others else Call("POST", path, {"plan_digest": incident.plan_digest})
-    ways.operation(Operation.HEAL, tree.root, "begins the repair", command, call)
+    call = Call("POST", path, {"plan_digest": incident.plan_digest})
+    if others:
+        look = Call("GET", f"/v1/{incident.project}/incidents/{incident.id}")
+        ways.after_look(Operation.HEAL, tree.root, "begins the repair, once nothing holds it", command, call, look)
+    else:
+        ways.operation(Operation.HEAL, tree.root, "begins the repair", command, call)
     _close(tree, ways, incident)
     held = f"; it is also held by: {', '.join(others)}" if others else ""
     text = f"{incident.path}: its repair waits for an approval: {incident.summary}{held}"

@@ -72,10 +72,11 @@ def _told(tree: Tree, one: Reading, state: State) -> Told:
     root, name, ways = tree.root, one.parameter, Ways(tree)
     if state is State.GONE:
         text = f"{name} keeps the value of output {one.output} of stack {one.owner_name}, which is gone"
-        ways.tell("gives it another value", f"heatlite up FILE -n {root.name} -P {name}=…")
+        ways.tell("gives it another value", f"heatlite up FILE -n {root.name} -P {name}=VALUE")
     else:
         text = f"{name} is behind: output {one.output} of stack {one.owner_name} has another value by now, or none"
-        ways.operation(Operation.UPDATE, root, "reads it again", f"heatlite refresh {root.name} {name}")
+        command = f"heatlite refresh {root.name} {name}"
+        ways.planned(Operation.UPDATE, root, "reads it again", command, {"refresh": [name]}, is_update=True)
     since = to_text(one.read_at)
     fact = Fact(code="behind", what="stack", id=root.id, since=since, text=text, way_out=ways.steps)
     return Told(fact, root.id)

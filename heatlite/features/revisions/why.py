@@ -25,7 +25,7 @@ def with_undo(revisions: Keeping, tree: Tree, told: Sequence[Told]) -> list[Told
     if not any(one.is_reached for one in revisions.of_stack(root)[1:]):
         return [*told]
     ways, text = Ways(tree), "goes back to the last definition that was complete"
-    ways.operation(Operation.UPDATE, root, text, f"heatlite undo {root.name}")
+    ways.planned(Operation.UPDATE, root, text, f"heatlite undo {root.name}", {"undo": {}})
     return [replace(one, fact=_last(one.fact, ways)) if one.fact.code in CODES else one for one in told]
 
 

@@ -22,9 +22,13 @@ from heatlite.core.errors import (
     StackLocked,
 )
 from heatlite.core.ids import random_id
+from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
+from heatlite.core.wire.why import WayOut
 from heatlite.engine.operations.repairs import RepairPlan, Repairs
+from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.requests import ShownPlan
+from heatlite.engine.state.steps_out import on_stack
 from heatlite.features.healing.errors import HealingHeld
 from heatlite.features.healing.loop.examining import Examined, claims_of
 from heatlite.features.healing.loop.reverting import held_by_plan, judged
@@ -47,7 +51,7 @@ from heatlite.features.healing.rules.policy import PolicySettings
 from heatlite.features.healing.store.records import IncidentRecord, RepairRecord
 from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import IGNORABLE, REVERT, Brake, IncidentState, Mode
-from heatlite.store.records import ActionRecord
+from heatlite.store.records import ActionRecord, StackRecord
 from heatlite.store.store import Store
 
 HEALER = "healing"
@@ -334,7 +338,7 @@ class Repairing:
             raise PlanChanged(stack_name=scene.tree.root.name)
         held = repair_brakes(scene.facts(incident, place, step.any_time), is_approved=True)
         if held:
-            raise held_error(frozenset(one.brake for one in held), incident.path)
+            raise held_error(frozenset(one.brake for one in held), scene.tree.root, [incident.path])
         self._enqueue(scene, [step.chosen], known, digest, f"approved by {by}")
 
     def proposal(self, scene: Scene, incident: IncidentRecord) -> ShownPlan | None:
@@ -367,7 +371,7 @@ class Repairing:
             raise PlanChanged(stack_name=scene.tree.root.name)
         held = repair_brakes(scene.facts(incident, place), is_approved=True)
         if held:
-            raise held_error(frozenset(one.brake for one in held), incident.path)
+            raise held_error(frozenset(one.brake for one in held), scene.tree.root, [incident.path])
         chosen = _revert_of(incidents)
         assert known.observed is not None
         action = known.observed.revert(_healer(scene), selection_of([chosen]), digest)
@@ -394,17 +398,22 @@ class Repairing:
                 self._hold([incident], [Held(brake)], now)
 
 
-def held_error(held: frozenset[Brake], paths: str) -> HealingHeld:
+def held_error(held: frozenset[Brake], root: StackRecord, paths: Sequence[str]) -> HealingHeld:
     """Return the refusal of a repair that an operator wants.
 
     It tells how to ignore the brakes, if all can be ignored.
     """
     names = ", ".join(brake for brake in Brake if brake in held)
-    way = "then try again"
+    way, steps = "then try again", list[WayOut]()
     if held <= IGNORABLE:
-        words = " ".join(f"--ignore {brake}" for brake in Brake if brake in held)
-        way = f'or ignore it: heatlite heal {words}; in a request: "ignore"'
-    return HealingHeld(brakes=names, s="" if len(held) > 1 else "s", path=paths, way=way)
+        ignored = [brake for brake in Brake if brake in held]
+        words = "".join(f" --ignore {brake}" for brake in ignored)
+        command = f"heatlite heal {root.name} {' '.join(paths)}{words}"
+        way = f'or ignore it: {command}; in a request: "ignore"'
+        body: JsonMap = {"resources": [*paths], "ignore": [*ignored]}
+        steps.append(on_stack(root, Operation.HEAL.value, "repairs it nevertheless", command, body))
+    shown, s = ", ".join(paths), "" if len(held) > 1 else "s"
+    return HealingHeld(brakes=names, s=s, path=shown, way=way, way_out=steps, stack_name=root.name)
 
 
 def _revert_of(incidents: Sequence[IncidentRecord]) -> Chosen:

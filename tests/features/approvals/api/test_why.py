@@ -21,7 +21,7 @@ def test_what_waits_for_a_decision_is_a_fact(own_heat: Heat) -> None:
     assert heat.get(f"/actions/{action['id']}")["action"]["status_reason"] == update["text"]
     for fact in (first, second):
         *approves, reject = [way for way in fact["way_out"] if way["path"]]
-        assert len(approves) == (not fact["blocks"]), "the plan of what waits is made again"
+        assert [way["after"] for way in approves] == ([None, 0] if fact["blocks"] else [None]), "its plan is made again"
         heat.call(reject["method"], reject["path"], reject["body"], code=200)
     assert heat.get(f"{path}/why")["facts"] == []
 

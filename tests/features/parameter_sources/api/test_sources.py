@@ -499,9 +499,11 @@ def test_reason_of_what_is_behind(heat: Heat) -> None:
     patch(heat, base, parameters={"net": "b"})
     (fact,) = _behind(heat, path)
     assert fact["text"].startswith("net_id is behind: output net of stack base")
-    (way,) = fact["way_out"]
-    assert way["command"] == "heatlite refresh reader net_id"
-    patch(heat, path, refresh=["net_id"])
+    look, way = fact["way_out"]
+    assert way["command"] == "heatlite refresh reader net_id" and way["after"] == 0
+    assert heat.call(look["method"], look["path"], look["body"], code=200).json["plan"]
+    heat.call(way["method"], way["path"], way["body"], code=202)
+    heat.settle(path)
     assert _behind(heat, path) == []
     heat.call("DELETE", base, code=204)
     heat.settle(base, "DELETE_COMPLETE")
