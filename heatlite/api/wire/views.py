@@ -452,33 +452,21 @@ def action(base: str, record: ActionRecord, relations: Relations, guard: JsonMap
     """
     ended, asked = to_text(record.finished_at), record.inputs.request
     return shown(
-        Action(
-            id=record.id,
-            name=record.name,
+        filled(
+            Action,
+            record,
             action=record.word,
             target=record.stack_id,
-            cause=record.cause,
-            status=record.status,
-            status_reason=record.status_reason,
-            control=record.control,
-            owner=record.owner,
             context=ActionContext(
                 user=record.requested_by,
                 project=record.project,
                 roles=[*as_texts(record.context.get("roles"))],
                 request_id=str(record.context.get("request_id", "")),
             ),
-            created_at=to_text(record.created_at),
-            updated_at=to_text(record.updated_at),
-            not_before=to_text(record.not_before),
             start_time=to_text(record.started_at),
             stop_time=ended,
             end_time=ended,
-            deadline=to_text(record.deadline),
-            timeout=record.timeout,
             interval=record.interval if record.interval % 1 else int(record.interval),
-            attempt=record.attempt,
-            retries=record.retries,
             inputs=to_builtins(replace(record.inputs, resources=None) if asked is None else asked),
             outputs=to_builtins(record.outputs),
             data=_data(record, guard),

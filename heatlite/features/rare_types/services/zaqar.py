@@ -137,6 +137,13 @@ class SignedQueueURL(CloudResource[SignedQueueURLProps], type="OS::Zaqar::Signed
     support_status = SupportStatus(version="8.0.0")
     secret_attributes = frozenset({"signature", "query_str"})
     searched = False  # a signature is no object
+    shown = {
+        "signature": (Json, "The signature."),
+        "expires": (Json, "The end of its lifetime."),
+        "paths": (Json, "The parts of the queue that may be used."),
+        "methods": (Json, "The HTTP methods that may be used."),
+        "project": (Json, "The project that owns the queue."),
+    }
 
     def handle_create(self) -> Json:
         props = self.props
@@ -168,26 +175,6 @@ class SignedQueueURL(CloudResource[SignedQueueURLProps], type="OS::Zaqar::Signed
     @property
     def _signed(self) -> JsonMap:
         return cast(JsonMap, self.data.get("signed") or {})
-
-    def attr_signature(self) -> Json:
-        """The signature."""
-        return self._signed.get("signature")
-
-    def attr_expires(self) -> Json:
-        """The end of its lifetime."""
-        return self._signed.get("expires")
-
-    def attr_paths(self) -> Json:
-        """The parts of the queue that may be used."""
-        return self._signed.get("paths")
-
-    def attr_methods(self) -> Json:
-        """The HTTP methods that may be used."""
-        return self._signed.get("methods")
-
-    def attr_project(self) -> Json:
-        """The project that owns the queue."""
-        return self._signed.get("project")
 
     def attr_query_str(self) -> Json:
         """The signature and what it is for, as the query of a URL."""
