@@ -45,17 +45,11 @@ class Actions:
 
     def existing(self, ids: Sequence[str]) -> set[str]:
         """Return those of the ids that belong to actions."""
-        found: set[str] = set()
-        for some in chunks(ids):
-            rows = self._database.read(f"SELECT id FROM action WHERE id IN ({marks(some)})", some)
-            found.update(one for (one,) in rows)
-        return found
+        return {one for (one,) in self._database.read_in("SELECT id FROM action WHERE id IN ()", ids)}
 
     def live(self, stack_ids: Sequence[str]) -> list[ActionRecord]:
         """Return the live actions of the stacks, oldest first."""
-        out: list[ActionRecord] = []
-        for some in chunks(stack_ids):
-            out += self._actions.select(f"WHERE stack_id IN ({marks(some)}) AND {LIVE}", some)
+        out = self._actions.select_in(f"WHERE stack_id IN () AND {LIVE}", stack_ids)
         return sorted(out, key=lambda found: found.seq)
 
     def live_of_root(self, root_id: str) -> list[ActionRecord]:
@@ -68,11 +62,8 @@ class Actions:
 
     def last_reasons(self, action_ids: Sequence[str]) -> dict[str, str]:
         """Return the reasons of the last moves of actions, by id."""
-        found: dict[str, str] = {}
-        for some in chunks(action_ids):
-            sql = f"SELECT action_id, reason FROM transition WHERE action_id IN ({marks(some)}) ORDER BY id"
-            found |= {str(action_id): str(reason) for action_id, reason in self._database.read(sql, some)}
-        return found
+        sql = "SELECT action_id, reason FROM transition WHERE action_id IN () ORDER BY id"
+        return {str(action_id): str(reason) for action_id, reason in self._database.read_in(sql, action_ids)}
 
     def holding(self, live: Sequence[ActionRecord]) -> list[ActionRecord]:
         """Return those of some live actions that hold their stacks.
@@ -87,11 +78,8 @@ class Actions:
 
     def aside(self, ids: Sequence[str]) -> set[str]:
         """Return those of some live runs that were set aside, see `ActionQueue.set_aside`."""
-        found: set[str] = set()
-        for some in chunks(ids):
-            sql = f"SELECT id FROM action WHERE id IN ({marks(some)}) AND exclusive_key IS NULL"
-            found.update(one for (one,) in self._database.read(sql, some))
-        return found
+        sql = "SELECT id FROM action WHERE id IN () AND exclusive_key IS NULL"
+        return {one for (one,) in self._database.read_in(sql, ids)}
 
     def count_live(self) -> dict[tuple[Verb, ActionStatus], int]:
         """Return the numbers of live actions by verb and status. Reads no ended ones."""
@@ -109,10 +97,7 @@ class Actions:
 
     def ended(self, action_ids: Sequence[str]) -> list[ActionRecord]:
         """Return those of the actions that have ended."""
-        out: list[ActionRecord] = []
-        for some in chunks(action_ids):
-            out += self._actions.select(f"WHERE id IN ({marks(some)}) AND NOT {OPEN}", some)
-        return out
+        return self._actions.select_in(f"WHERE id IN () AND NOT {OPEN}", action_ids)
 
     def children(self, parent_id: str) -> list[ActionRecord]:
         """Return the live child actions of an action, oldest first."""
@@ -179,7 +164,6 @@ class Actions:
 
     def remove(self, action_ids: Sequence[str]) -> None:
         """Remove ended actions with their history and dependencies."""
-        for some in chunks(action_ids):
-            self._database.write(f"DELETE FROM transition WHERE action_id IN ({marks(some)})", some)
-            self._database.write(f"DELETE FROM dependency WHERE dependent IN ({marks(some)})", some)
-            self._database.write(f"DELETE FROM action WHERE id IN ({marks(some)})", some)
+        self._database.write_in("DELETE FROM transition WHERE action_id IN ()", action_ids)
+        self._database.write_in("DELETE FROM dependency WHERE dependent IN ()", action_ids)
+        self._database.write_in("DELETE FROM action WHERE id IN ()", action_ids)

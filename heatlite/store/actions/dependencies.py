@@ -6,7 +6,6 @@ from msgspec.structs import replace
 
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Needs
 from heatlite.store.actions.table import ActionTable
-from heatlite.store.database.sql import chunks, marks
 from heatlite.store.feature_store import FeatureStore
 from heatlite.store.records import ActionRecord, DependencyRecord
 from heatlite.store.rows import Rows
@@ -69,19 +68,15 @@ class Dependencies:
 
     def waited_for(self, action_ids: Sequence[str]) -> set[str]:
         """Return the ids of the open dependencies of the actions."""
-        found: set[str] = set()
-        for some in chunks(action_ids):
-            sql = f"SELECT depended FROM dependency WHERE dependent IN ({marks(some)}) AND state = 'open'"
-            found.update(one for (one,) in self._database.read(sql, some))
-        return found
+        sql = "SELECT depended FROM dependency WHERE dependent IN () AND state = 'open'"
+        return {one for (one,) in self._database.read_in(sql, action_ids)}
 
     def open_of(self, action_ids: Sequence[str]) -> dict[str, list[str]]:
         """Return the ids of what actions wait for, by the id of the action."""
         found: dict[str, list[str]] = {}
-        for some in chunks(action_ids):
-            sql = f"SELECT dependent, depended FROM dependency WHERE dependent IN ({marks(some)}) AND state = 'open'"
-            for dependent, depended in self._database.read(f"{sql} ORDER BY 1, 2", some):
-                found.setdefault(dependent, []).append(depended)
+        sql = "SELECT dependent, depended FROM dependency WHERE dependent IN () AND state = 'open' ORDER BY 1, 2"
+        for dependent, depended in self._database.read_in(sql, action_ids):
+            found.setdefault(dependent, []).append(depended)
         return found
 
     def resolve(self, action_id: str, succeeded: bool, now: float) -> None:

@@ -102,6 +102,10 @@ class ActionTable:
         """Return actions. `rest` is SQL from WHERE on, with ``?`` for each parameter."""
         return self._table.select(rest, parameters)
 
+    def select_in(self, rest: str, values: Sequence[Value]) -> list[ActionRecord]:
+        """Return actions, see `Table.select_in`."""
+        return self._table.select_in(rest, values)
+
     def readable(self, rest: str, parameters: Sequence[Value]) -> list[ActionRecord]:
         """Return those actions whose secrets this engine can read.
 

@@ -15,7 +15,7 @@ from heatlite.core.runtime.bulkhead import check_may_wait, may_wait
 from heatlite.store.database.backend import backend_of
 from heatlite.store.database.limits import DEFAULT_LEASE, Limits, Pace, limits
 from heatlite.store.database.row_waits import RowWaits
-from heatlite.store.database.sql import marks, quoted
+from heatlite.store.database.sql import chunks, marks, quoted, with_marks_in
 from heatlite.store.database.statements import Connection, Fetched, Parameters, Row, Sent, Value, Waiting
 from heatlite.store.listeners import NO_LISTENERS, Listeners
 
@@ -124,6 +124,14 @@ class Database:
             return self.row_waits.select(self._fetched, sql, parameters, self._limits.lock or 0.0)
         return self._fetched(sql, parameters)
 
+    def read_in(self, sql: str, values: Sequence[Value], *more: Value) -> Iterator[Row]:
+        """Yield the rows of a SELECT with ``IN ()``, which stands for the values.
+
+        One statement per `IN_LIMIT` values. `more` are the parameters behind them.
+        """
+        for some in chunks(values):
+            yield from self.read(with_marks_in(sql, some), (*some, *more))
+
     def _fetched(self, sql: str, parameters: Parameters) -> Sequence[Row]:
         return self._run(sql, parameters).rows
 
@@ -169,6 +177,11 @@ class Database:
         """Change rows by SQL with ``?`` marks; return their number. In a transaction only."""
         self.check_open()
         return self._run(self.backend.with_marks(sql), parameters).rowcount
+
+    def write_in(self, sql: str, values: Sequence[Value]) -> None:
+        """Change rows by SQL with ``IN ()``, see `read_in`."""
+        for some in chunks(values):
+            self.write(with_marks_in(sql, some), some)
 
     def send(self, sql: str, parameters: Parameters = ()) -> Sent:
         """Run a statement with ``?`` marks, at the latest with the next one that answers.

@@ -20,6 +20,11 @@ def marks(values: Collection[object]) -> str:
     return ", ".join("?" * len(values))
 
 
+def with_marks_in(sql: str, values: Collection[object]) -> str:
+    """Return SQL with the parameter marks of the values in its ``IN ()``."""
+    return sql.replace("IN ()", f"IN ({marks(values)})")
+
+
 @cache
 def quoted(mark: str, names: tuple[str, ...]) -> str:
     """Return names of tables or columns in quotation marks, with commas between."""

@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 from heatlite.store.actions.table import OPEN
 from heatlite.store.database.database import Database
-from heatlite.store.database.sql import chunks, marks
+from heatlite.store.database.sql import chunks
 from heatlite.store.tables.stacks import AdoptedObject
 
 ROWS = 200
@@ -28,11 +28,8 @@ class Adoptions:
 
     def claimed(self, keys: Collection[str], root_id: str) -> frozenset[str]:
         """Return those of the keys that other trees have claimed."""
-        found: set[str] = set()
-        for some in chunks([*keys]):
-            others = f"SELECT id FROM adopted_object WHERE id IN ({marks(some)}) AND root_id <> ?"
-            found.update(str(key) for (key,) in self._database.read(others, (*some, root_id)))
-        return frozenset(found)
+        others = "SELECT id FROM adopted_object WHERE id IN () AND root_id <> ?"
+        return frozenset(str(key) for (key,) in self._database.read_in(others, [*keys], root_id))
 
     def claim(self, keys: Collection[str], root_id: str) -> None:
         """Claim objects by digests for a tree, which may have claimed them before."""

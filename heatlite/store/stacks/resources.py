@@ -163,11 +163,7 @@ class Resources:
 
     def with_token(self, stack_ids: Sequence[str]) -> list[ResourceRecord]:
         """Return the rows of some stacks whose handler's check is open."""
-        out: list[ResourceRecord] = []
-        for some in chunks(stack_ids):
-            rest = f"WHERE stack_id IN ({marks(some)}) AND token IS NOT NULL ORDER BY id"
-            out += self._table.select(rest, some)
-        return out
+        return self._table.select_in("WHERE stack_id IN () AND token IS NOT NULL ORDER BY id", stack_ids)
 
     def find(self, stack_id: str, name_or_physical_id: str) -> list[ResourceRecord]:
         """Return the rows of a stack with the name, else those with the physical id."""
@@ -214,10 +210,9 @@ class Resources:
     def states(self, ids: Sequence[str]) -> dict[str, tuple[Verb, Status]]:
         """Return the states of the existing rows of the ids."""
         resource, found = self._database.quote("resource"), {}
-        for some in chunks(ids):
-            sql = f"SELECT id, verb, status FROM {resource} WHERE id IN ({marks(some)})"
-            for row_id, verb, status in self._database.read(sql, some):
-                found[row_id] = Verb(verb), Status(status)
+        sql = f"SELECT id, verb, status FROM {resource} WHERE id IN ()"
+        for row_id, verb, status in self._database.read_in(sql, ids):
+            found[row_id] = Verb(verb), Status(status)
         return found
 
     def count_in_tree(self, root_id: str) -> int:
@@ -228,12 +223,8 @@ class Resources:
 
     def count(self, stack_ids: Sequence[str]) -> int:
         """Return the number of rows of stacks."""
-        resource, total = self._database.quote("resource"), 0
-        for some in chunks(stack_ids):
-            sql = f"SELECT COUNT(*) FROM {resource} WHERE stack_id IN ({marks(some)})"
-            ((number,),) = self._database.read(sql, some)
-            total += int(number)
-        return total
+        sql = f"SELECT COUNT(*) FROM {self._database.quote('resource')} WHERE stack_id IN ()"
+        return sum(int(number) for (number,) in self._database.read_in(sql, stack_ids))
 
     def has_object(self, project: str, physical_id: str) -> bool:
         """Return whether a live stack of the project has the physical id."""
@@ -278,9 +269,8 @@ class Resources:
         """
         where = "resource.verb = 'CREATE' AND resource.status = 'IN_PROGRESS' AND resource.physical_id IS NULL"
         found, names = dict(self._holders(where, ())), dict[str, list[Json]]()
-        for some in chunks([*found]):
-            for row in self._table.select(f"WHERE id IN ({marks(some)})", some):
-                names[row.id] = [row.physical_name, row.properties.get("name")]
+        for row in self._table.select_in("WHERE id IN ()", [*found]):
+            names[row.id] = [row.physical_name, row.properties.get("name")]
         return [
             (one, frozenset(name for name in names.get(key, ()) if isinstance(name, str)))
             for key, one in found.items()
@@ -303,11 +293,8 @@ class Resources:
     def objects(self, ids: Sequence[str]) -> dict[str, str]:
         """Return the physical ids of those of the rows that have one."""
         resource = self._database.quote("resource")
-        found: dict[str, str] = {}
-        for some in chunks(ids):
-            sql = f"SELECT id, physical_id FROM {resource} WHERE id IN ({marks(some)}) AND physical_id IS NOT NULL"
-            found.update(dict(self._database.read(sql, some)))
-        return found
+        sql = f"SELECT id, physical_id FROM {resource} WHERE id IN () AND physical_id IS NOT NULL"
+        return dict(self._database.read_in(sql, ids))
 
     def with_objects(self, project: str, physical_ids: Sequence[str]) -> list[ResourceRecord]:
         """Return the rows in live stacks of the project with these physical ids."""

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from heatlite.store.database.database import Database
-from heatlite.store.database.sql import chunks, marks
 from heatlite.store.tables.stacks import StackSize
 
 _ROWS = 200
@@ -43,12 +42,8 @@ class StackSizes:
 
     def of(self, stack_ids: Sequence[str]) -> int:
         """Return the size of some stacks."""
-        total = 0
-        for some in chunks(stack_ids):
-            sql = f"SELECT SUM(definition + resources) FROM stack_size WHERE stack_id IN ({marks(some)})"
-            ((size,),) = self._database.read(sql, some)
-            total += int(size or 0)
-        return total
+        sql = "SELECT SUM(definition + resources) FROM stack_size WHERE stack_id IN ()"
+        return sum(int(size or 0) for (size,) in self._database.read_in(sql, stack_ids))
 
     def record_resources(self, stack_id: str, root_id: str, size: int) -> None:
         """Write the size of a stack's resources."""

@@ -142,11 +142,8 @@ class SoftwareDeployments:
 
     def of_configs(self, project: str, config_ids: Sequence[str]) -> dict[str, str]:
         """Return the id of a deployment for each configuration that has one."""
-        found: dict[str, str] = {}
-        for some in chunks(config_ids):
-            sql = f"SELECT config_id, id FROM software_deployment WHERE config_id IN ({marks(some)}) AND project = ?"
-            found.update((str(config), str(one)) for config, one in self._database.read(sql, (*some, project)))
-        return found
+        sql = "SELECT config_id, id FROM software_deployment WHERE config_id IN () AND project = ?"
+        return {str(config): str(one) for config, one in self._database.read_in(sql, config_ids, project)}
 
     def delete(self, project: str, deployment_id: str) -> bool:
         """Remove a deployment. Returns whether it existed."""

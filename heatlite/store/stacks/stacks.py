@@ -10,7 +10,7 @@ from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import StackExists
 from heatlite.core.json import JsonMap, dump, parse
 from heatlite.store.database.paging import after, directed
-from heatlite.store.database.sql import chunks, marks
+from heatlite.store.database.sql import chunks
 from heatlite.store.database.statements import Row
 from heatlite.store.errors import Duplicate
 from heatlite.store.feature_store import FeatureStore, tables_of
@@ -209,10 +209,7 @@ class Stacks:
 
     def of_ids(self, stack_ids: Sequence[str]) -> dict[str, StackRecord]:
         """Return the stacks with these ids."""
-        out: dict[str, StackRecord] = {}
-        for some in chunks(stack_ids):
-            out |= {row.id: row for row in self._table.select(f"WHERE id IN ({marks(some)})", some)}
-        return out
+        return {row.id: row for row in self._table.select_in("WHERE id IN ()", stack_ids)}
 
     def nested(self, stack_id: str, depth: int) -> dict[str, str]:
         """Return the stacks nested down to `depth`, even deleted ones: id → name."""

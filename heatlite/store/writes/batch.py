@@ -11,7 +11,7 @@ from typing import Any, Generic
 import peewee
 
 from heatlite.store.database.backend import Batch, Columns
-from heatlite.store.database.sql import chunks, marks, quoted
+from heatlite.store.database.sql import chunks, marks, quoted, with_marks_in
 from heatlite.store.database.statements import Row, Value
 from heatlite.store.rows import Record, Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
@@ -79,6 +79,14 @@ class Table(Generic[Record]):
         `rest` is the SQL after the name of the table, with ``?`` for each parameter.
         """
         return self.records(self.read(rest, parameters))
+
+    def select_in(self, rest: str, values: Sequence[Value], *more: Value) -> list[Record]:
+        """Return the records of a `rest` with ``IN ()``, which stands for the values.
+
+        One statement per `IN_LIMIT` values. `more` are the parameters behind them.
+        """
+        found = (self.select(with_marks_in(rest, some), (*some, *more)) for some in chunks(values))
+        return [one for records in found for one in records]
 
     def first(self, rest: str, parameters: Sequence[Value] = ()) -> Record | None:
         """Return the first record of `select`; None if there is none."""

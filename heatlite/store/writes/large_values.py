@@ -146,18 +146,14 @@ class LargeValues:
 
     def roots(self, stack_ids: Sequence[str]) -> dict[str, str]:
         """Return the root of each stack."""
-        found: dict[str, str] = {}
-        for some in chunks(stack_ids):
-            sql = f"SELECT id, COALESCE(root_id, id) FROM stack WHERE id IN ({marks(some)})"
-            found.update(dict(self._database.read(sql, some)))
-        return found
+        sql = "SELECT id, COALESCE(root_id, id) FROM stack WHERE id IN ()"
+        return dict(self._database.read_in(sql, stack_ids))
 
     def _put(self, parts: Mapping[str, str], owner: str, sealed: bool) -> None:
         """Store values unless they exist."""
         known: dict[str, bool] = {}
-        for some in chunks([*parts]):
-            sql = f"SELECT id, unused FROM {self._table} WHERE id IN ({marks(some)})"
-            known.update(dict(self._database.read(sql, some)))
+        sql = f"SELECT id, unused FROM {self._table} WHERE id IN ()"
+        known.update(dict(self._database.read_in(sql, [*parts])))
         for part_id in sorted(parts):
             if part_id in known:
                 used = self._model.update(unused=False).where(self._model.id == part_id)
@@ -182,11 +178,10 @@ class LargeValues:
         while todo:
             parts |= dict.fromkeys(todo)
             found: set[str] = set()
-            for some in chunks(sorted(todo)):
-                sql = f"SELECT id, content FROM {self._table} WHERE id IN ({marks(some)})"
-                for part_id, content in self._database.read(sql, some):
-                    parts[part_id] = text = self._encryption.decrypt(content)
-                    found.update(_REFERENCES.findall(text))
+            sql = f"SELECT id, content FROM {self._table} WHERE id IN ()"
+            for part_id, content in self._database.read_in(sql, sorted(todo)):
+                parts[part_id] = text = self._encryption.decrypt(content)
+                found.update(_REFERENCES.findall(text))
             todo = found - parts.keys()
         return parts
 

@@ -114,11 +114,8 @@ class DriftStore(FeatureStore):
         return [event for event in events if event is not None]
 
     def _rows_of(self, resource_ids: Sequence[str]) -> list["Place"]:
-        found: list[Place] = []
-        for some in chunks(resource_ids):
-            sql = f"SELECT id, stack_id, name, type, physical_id FROM resource WHERE id IN ({marks(some)})"
-            found += [Place(*row) for row in self.database.read(sql, some)]
-        return found
+        sql = "SELECT id, stack_id, name, type, physical_id FROM resource WHERE id IN ()"
+        return [Place(*row) for row in self.database.read_in(sql, resource_ids)]
 
     def resources_moved(self, moved: Moved) -> None:
         if moved.source == moved.target:
@@ -147,11 +144,7 @@ class DriftStore(FeatureStore):
 
     def of(self, resource_ids: Sequence[str]) -> dict[str, DriftRecord]:
         """Return the records of resources, by id."""
-        found: dict[str, DriftRecord] = {}
-        for some in chunks(resource_ids):
-            for one in self._table.select(f"WHERE resource_id IN ({marks(some)})", some):
-                found[one.resource_id] = one
-        return found
+        return {one.resource_id: one for one in self._table.select_in("WHERE resource_id IN ()", resource_ids)}
 
     def counts(self, project: str, roots: Sequence[str] = ()) -> DriftCounts:
         """Return the numbers of a project, or of some of its trees.
@@ -229,9 +222,8 @@ class DriftStore(FeatureStore):
         wanted = {one.stack_id for one in listed if one.stack_id != one.root_id}
         while wanted:
             found: dict[str, tuple[str | None, str]] = {}
-            for some in chunks([*wanted]):
-                sql = f"SELECT id, parent_id, parent_resource FROM stack WHERE id IN ({marks(some)})"
-                found.update({key: (parent, name) for key, parent, name in self.database.read(sql, some)})
+            sql = "SELECT id, parent_id, parent_resource FROM stack WHERE id IN ()"
+            found.update({key: (parent, name) for key, parent, name in self.database.read_in(sql, [*wanted])})
             above.update(found)
             wanted = {parent for parent, _ in found.values() if parent is not None} - above.keys()
         paths = {}
@@ -245,25 +237,20 @@ class DriftStore(FeatureStore):
 
     def stack_facts(self, root_ids: Sequence[str], noted: Sequence[str]) -> Mapping[str, JsonMap]:
         found = {one: _stack_fact((0, 0, None)) for one in root_ids}
-        for some in chunks(noted):
-            sql = (
-                "SELECT root_id, SUM(CASE WHEN state = 'drifted' THEN 1 ELSE 0 END),"
-                " SUM(CASE WHEN state = 'unknown' THEN 1 ELSE 0 END), MAX(checked_at)"
-                f" FROM drift WHERE root_id IN ({marks(some)}) GROUP BY root_id"
-            )
-            for root_id, *numbers in self.database.read(sql, some):
-                found[str(root_id)] = _stack_fact(numbers)
+        sql = (
+            "SELECT root_id, SUM(CASE WHEN state = 'drifted' THEN 1 ELSE 0 END),"
+            " SUM(CASE WHEN state = 'unknown' THEN 1 ELSE 0 END), MAX(checked_at)"
+            " FROM drift WHERE root_id IN () GROUP BY root_id"
+        )
+        for root_id, *numbers in self.database.read_in(sql, noted):
+            found[str(root_id)] = _stack_fact(numbers)
         return found
 
     def resource_facts(self, resource_ids: Sequence[str]) -> Mapping[str, JsonMap]:
         found = {one: _resource_fact(DriftState.NOT_CHECKED, None, None, 0) for one in resource_ids}
-        for some in chunks(resource_ids):
-            sql = (
-                "SELECT resource_id, state, since, checked_at, number FROM drift"
-                f" WHERE resource_id IN ({marks(some)})"
-            )
-            for key, state, since, checked_at, number in self.database.read(sql, some):
-                found[str(key)] = _resource_fact(DriftState(state), since, checked_at, int(number))
+        sql = "SELECT resource_id, state, since, checked_at, number FROM drift WHERE resource_id IN ()"
+        for key, state, since, checked_at, number in self.database.read_in(sql, resource_ids):
+            found[str(key)] = _resource_fact(DriftState(state), since, checked_at, int(number))
         return found
 
     def totals(self) -> Iterator[Gauge]:

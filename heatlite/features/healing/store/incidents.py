@@ -176,19 +176,14 @@ class Incidents:
 
     def open_of_resources(self, resource_ids: Sequence[str]) -> list[IncidentRecord]:
         """Return the open incidents of rows, oldest first."""
-        out: list[IncidentRecord] = []
-        for some in chunks(resource_ids):
-            out += self._table.select(f"WHERE resource_id IN ({marks(some)}) AND state <> ?", (*some, _CLOSED))
+        out = self._table.select_in("WHERE resource_id IN () AND state <> ?", resource_ids, _CLOSED)
         return sorted(out, key=lambda one: (one.created_at, one.id))
 
     def open_of_slots(self, slots: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, str], str]:
         """Return the ids of the open incidents of slots: root, path and source of each."""
-        found: dict[tuple[str, str, str], str] = {}
         by_key = {open_key(*slot): slot for slot in slots}
-        for some in chunks([*by_key]):
-            sql = f"SELECT open_key, id FROM incident WHERE open_key IN ({marks(some)})"
-            found |= {by_key[key]: incident_id for key, incident_id in self._database.read(sql, some)}
-        return found
+        sql = "SELECT open_key, id FROM incident WHERE open_key IN ()"
+        return {by_key[key]: incident_id for key, incident_id in self._database.read_in(sql, [*by_key])}
 
     def of_object(self, project: str, physical_id: str) -> list[IncidentRecord]:
         """Return the incidents that were opened for an object, newest first."""

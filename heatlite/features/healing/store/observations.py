@@ -59,10 +59,7 @@ class Observations:
     def open(self, project: str, source: str, keys: Iterable[str]) -> dict[str, ObservationRecord]:
         """Return the open episodes of the keys, by key."""
         digests = [open_key(project, source, key) for key in dict.fromkeys(keys)]
-        found: list[ObservationRecord] = []
-        for some in chunks(digests):
-            found += self._table.select(f"WHERE open_key IN ({marks(some)})", some)
-        return {record.key: record for record in found}
+        return {record.key: record for record in self._table.select_in("WHERE open_key IN ()", digests)}
 
     def lock(self, records: Iterable[ObservationRecord]) -> list[ObservationRecord]:
         """Return those episodes that still exist as they are now, locked.
@@ -108,13 +105,9 @@ class Observations:
 
         It stands while its source is blind: that it does not see the target is no recovery.
         """
-        found: dict[str, bool] = {}
         stands = "MAX(CASE WHEN open_key IS NOT NULL THEN 1 ELSE 0 END)"
-        for some in chunks(incident_ids):
-            sql = f"SELECT incident_id, {stands} FROM observation WHERE incident_id IN ({marks(some)})"
-            rows = self._database.read(f"{sql} GROUP BY incident_id", some)
-            found |= {incident_id: bool(is_standing) for incident_id, is_standing in rows}
-        return found
+        sql = f"SELECT incident_id, {stands} FROM observation WHERE incident_id IN () GROUP BY incident_id"
+        return {incident_id: bool(stands) for incident_id, stands in self._database.read_in(sql, incident_ids)}
 
     def mute(self, incident_id: str, physical_id: str) -> None:
         """Mute the open episodes of an incident for an object."""

@@ -83,19 +83,12 @@ class NodeActions:
 
     def existing(self, action_ids: Sequence[str]) -> list[NodeActionRecord]:
         """Return the existing node actions of the ids, by creation."""
-        found: list[NodeActionRecord] = []
-        for some in chunks(action_ids):
-            found += self._table.select(f"WHERE id IN ({marks(some)})", some)
-        return sorted(found, key=lambda action: action.seq)
+        return sorted(self._table.select_in("WHERE id IN ()", action_ids), key=lambda action: action.seq)
 
     def states(self, action_ids: Sequence[str]) -> dict[str, NodeActionState]:
         """Return the states of the existing node actions of the ids."""
-        found: dict[str, NodeActionState] = {}
-        for some in chunks(action_ids):
-            sql = f"SELECT id, state FROM node_action WHERE id IN ({marks(some)})"
-            rows = self._database.read(sql, some)
-            found.update((action_id, NodeActionState(state)) for action_id, state in rows)
-        return found
+        rows = self._database.read_in("SELECT id, state FROM node_action WHERE id IN ()", action_ids)
+        return {action_id: NodeActionState(state) for action_id, state in rows}
 
     def count_open(self, node_id: str) -> int:
         """Return the number of open node actions of a node."""
@@ -123,17 +116,16 @@ class NodeActions:
         """
         stages = {run.id: run.inputs.stages or () for run in runs}
         resource, found = self._database.quote("resource"), dict[str, bool]()
-        for some in chunks(list(stages)):
-            sql = (
-                "SELECT run_id, stage, state, sent_at, cancel_asked, verb, status FROM node_action"
-                f" LEFT JOIN {resource} ON {resource}.id = node_id WHERE run_id IN ({marks(some)})"
-                f" AND turn AND node_action.{_OPEN}"
-            )
-            for run_id, stage, state, sent_at, cancel_asked, verb, status in self._database.read(sql, some):
-                is_unsent = state == NodeActionState.PENDING_SCHEDULE and sent_at is None and not cancel_asked
-                is_unwell = (verb, status) == (Verb.CHECK, Status.FAILED)
-                waits = is_unsent and is_unwell and stages[run_id][stage].unhealthy != "skip"
-                found[run_id] = waits and found.get(run_id, True)
+        sql = (
+            "SELECT run_id, stage, state, sent_at, cancel_asked, verb, status FROM node_action"
+            f" LEFT JOIN {resource} ON {resource}.id = node_id WHERE run_id IN ()"
+            f" AND turn AND node_action.{_OPEN}"
+        )
+        for run_id, stage, state, sent_at, cancel_asked, verb, status in self._database.read_in(sql, list(stages)):
+            is_unsent = state == NodeActionState.PENDING_SCHEDULE and sent_at is None and not cancel_asked
+            is_unwell = (verb, status) == (Verb.CHECK, Status.FAILED)
+            waits = is_unsent and is_unwell and stages[run_id][stage].unhealthy != "skip"
+            found[run_id] = waits and found.get(run_id, True)
         return {run_id for run_id, waits in found.items() if waits}
 
     def results(self, ids: Sequence[str], root_id: str) -> dict[str, bool | None]:
@@ -144,12 +136,11 @@ class NodeActions:
         """
         found: dict[str, bool | None] = {}
         elsewhere: list[tuple[int, str]] = []
-        for some in chunks(ids):
-            sql = f"SELECT id, root_id, state, seq FROM node_action WHERE id IN ({marks(some)})"
-            for one, root, state, seq in self._database.read(sql, some):
-                found[one] = _succeeded(state)
-                if root != root_id:
-                    elsewhere.append((seq, one))
+        sql = "SELECT id, root_id, state, seq FROM node_action WHERE id IN ()"
+        for one, root, state, seq in self._database.read_in(sql, ids):
+            found[one] = _succeeded(state)
+            if root != root_id:
+                elsewhere.append((seq, one))
         for _, one in sorted(elsewhere):
             sql = f"SELECT state FROM node_action WHERE id = ?{self._for_update}"
             for (state,) in self._database.read(sql, (one,)):
@@ -163,21 +154,18 @@ class NodeActions:
 
     def open_of_nodes(self, node_ids: Sequence[str]) -> list[NodeActionRecord]:
         """Return the open node actions of some nodes, by creation."""
-        found: list[NodeActionRecord] = []
-        for some in chunks(node_ids):
-            found += self._table.select(f"WHERE node_id IN ({marks(some)}) AND {_OPEN}", some)
+        found = self._table.select_in(f"WHERE node_id IN () AND {_OPEN}", node_ids)
         return sorted(found, key=lambda action: action.seq)
 
     def open_counts(self, node_ids: Sequence[str]) -> dict[str, dict[NodeActionState, int]]:
         """Return the numbers of open node actions by node and state."""
         found: dict[str, dict[NodeActionState, int]] = {}
-        for some in chunks(node_ids):
-            sql = (
-                f"SELECT node_id, state, COUNT(*) FROM node_action WHERE node_id IN ({marks(some)})"
-                f" AND {_OPEN} GROUP BY node_id, state"
-            )
-            for node_id, state, count in self._database.read(sql, some):
-                found.setdefault(node_id, {})[NodeActionState(state)] = int(count)
+        sql = (
+            "SELECT node_id, state, COUNT(*) FROM node_action WHERE node_id IN ()"
+            f" AND {_OPEN} GROUP BY node_id, state"
+        )
+        for node_id, state, count in self._database.read_in(sql, node_ids):
+            found.setdefault(node_id, {})[NodeActionState(state)] = int(count)
         return found
 
     def of_run(self, run_id: str) -> list[NodeActionRecord]:
@@ -242,9 +230,8 @@ class NodeActions:
 
     def remove(self, action_ids: Sequence[str]) -> None:
         """Remove node actions with their histories."""
-        for some in chunks(action_ids):
-            self._database.write(f"DELETE FROM node_transition WHERE action_id IN ({marks(some)})", some)
-            self._database.write(f"DELETE FROM node_action WHERE id IN ({marks(some)})", some)
+        self._database.write_in("DELETE FROM node_transition WHERE action_id IN ()", action_ids)
+        self._database.write_in("DELETE FROM node_action WHERE id IN ()", action_ids)
 
 
 def _succeeded(state: str) -> bool | None:

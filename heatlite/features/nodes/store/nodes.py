@@ -9,7 +9,6 @@ from heatlite.core.json import JsonMap, dump
 from heatlite.features.nodes.states import NAME
 from heatlite.features.nodes.store.records import NodeRecord, OrchestrationRecord
 from heatlite.features.nodes.store.tables import Node, Orchestration
-from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Sent
 from heatlite.store.errors import Fenced
 from heatlite.store.rows import Rows
@@ -42,10 +41,7 @@ class Nodes:
 
     def existing(self, node_ids: Sequence[str]) -> dict[str, NodeRecord]:
         """Return the existing nodes of the ids, by id."""
-        found: list[NodeRecord] = []
-        for some in chunks(node_ids):
-            found += self._table.select(f"WHERE id IN ({marks(some)})", some)
-        return {node.id: node for node in found}
+        return {node.id: node for node in self._table.select_in("WHERE id IN ()", node_ids)}
 
     def roots_of_server(self, project: str, server_id: str) -> list[str]:
         """Return the roots of the trees whose agents deploy software to a server."""
@@ -59,10 +55,7 @@ class Nodes:
 
     def of_stacks(self, stack_ids: Sequence[str]) -> list[NodeRecord]:
         """Return the nodes of some stacks, in the same order."""
-        found: list[NodeRecord] = []
-        for some in chunks(stack_ids):
-            found += self._table.select(f"WHERE stack_id IN ({marks(some)})", some)
-        return sorted(found, key=lambda node: node.id)
+        return sorted(self._table.select_in("WHERE stack_id IN ()", stack_ids), key=lambda node: node.id)
 
     def delete_many(self, node_ids: Sequence[str]) -> None:
         """Remove nodes."""

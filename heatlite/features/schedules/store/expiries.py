@@ -10,7 +10,6 @@ from heatlite.core.json import JsonMap
 from heatlite.core.runtime.meter import Gauge
 from heatlite.features.schedules.expiry.state import ExpiryRecord
 from heatlite.features.schedules.store.tables import Expiry
-from heatlite.store.database.sql import chunks, marks
 from heatlite.store.feature_store import FeatureStore, RootRows, Rule, Series, StackFilter
 from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
@@ -69,8 +68,7 @@ class ExpiryStore(FeatureStore):
 
     def of(self, stack_ids: Sequence[str]) -> dict[str, ExpiryRecord]:
         """Return the expiries of stacks, by id."""
-        found = (self._table.select(f"WHERE stack_id IN ({marks(some)})", some) for some in chunks(stack_ids))
-        return {one.stack_id: one for rows in found for one in rows}
+        return {one.stack_id: one for one in self._table.select_in("WHERE stack_id IN ()", stack_ids)}
 
     def due(self, now: float) -> list[ExpiryRecord]:
         """Return the expiries that are to be looked at, the longest due first."""

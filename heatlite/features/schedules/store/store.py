@@ -101,8 +101,7 @@ class SchedulesStore(FeatureStore):
 
     def last(self, schedule_ids: Sequence[str]) -> dict[str, LastOccurrence | None]:
         """Return the last occurrences of schedules, by id."""
-        found = (self._table.select(f"WHERE id IN ({marks(some)})", some) for some in chunks(schedule_ids))
-        return {one.id: one.last for rows in found for one in rows}
+        return {one.id: one.last for one in self._table.select_in("WHERE id IN ()", schedule_ids)}
 
     def stack_facts(self, root_ids: Sequence[str], noted: Sequence[str]) -> Mapping[str, JsonMap]:
         found: dict[str, JsonMap] = {}
