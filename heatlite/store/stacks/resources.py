@@ -25,6 +25,7 @@ from heatlite.store.tables.health import HAS_FAILED, begins
 from heatlite.store.tables.stacks import Resource, Stack
 from heatlite.store.writes.batch import Table
 from heatlite.store.writes.large_values import LargeValues
+from heatlite.store.writes.record_store import RecordStore
 
 _previous = parser(PreviousState)
 
@@ -57,20 +58,16 @@ _IS_NOTEWORTHY = (
 )
 
 
-class Resources:
+class Resources(RecordStore[ResourceRecord]):
     """Resource rows. Each method is one statement, or one per `IN_LIMIT` rows."""
 
     def __init__(
         self, encryption: FieldEncryption, large_values: LargeValues, features: Sequence[FeatureStore]
     ) -> None:
-        self._database = encryption.database
-        self._features = features
         fixed = ("stack_id", "name", "created_at")
-        self._table = Table(encryption, _ROWS, fixed=fixed, stack="stack_id", large_values=large_values)
-
-    def get(self, row_id: str) -> ResourceRecord | None:
-        """Return a row by its id."""
-        return self._table.first("WHERE id = ?", (row_id,))
+        table = Table(encryption, _ROWS, fixed=fixed, stack="stack_id", large_values=large_values)
+        super().__init__(encryption, table)
+        self._features = features
 
     def of(self, stack_id: str) -> list[ResourceRecord]:
         """Return the rows of a stack, oldest first."""
@@ -334,15 +331,3 @@ class Resources:
             f" (SELECT id FROM {stack} WHERE deleted_at IS NULL) ORDER BY id"
         )
         return self._table.select(rest, (*begins, physical_id, mapped_type))
-
-    def insert_many(self, records: Sequence[ResourceRecord]) -> None:
-        """Add rows."""
-        self._table.insert(records)
-
-    def save_many(self, records: Sequence[ResourceRecord]) -> None:
-        """Write existing rows, except id, stack, name and creation time."""
-        self._table.update(records)
-
-    def delete_many(self, ids: Sequence[str]) -> None:
-        """Remove rows."""
-        self._table.delete(ids)

@@ -240,7 +240,7 @@ class _Taking:
         self._rows.incidents.insert_many(self._new_incidents)
         self._rows.observations.insert_many(new)
         if surplus > 0:
-            self._rows.observations.remove(self._rows.observations.oldest_ended(self.project, surplus))
+            self._rows.observations.delete_many(self._rows.observations.oldest_ended(self.project, surplus))
         self._rows.incidents.note_reports(list(dict.fromkeys(self._noted)), self.now)
         self._rows.incidents.wake(list(dict.fromkeys(self._woken)), self.now)
         for entry, locked_at in sorted(self._suppressed.values(), key=lambda one: one[0].root_id):

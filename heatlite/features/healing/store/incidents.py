@@ -16,6 +16,7 @@ from heatlite.store.database.statements import Value
 from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.writes.batch import Table
+from heatlite.store.writes.record_store import RecordStore
 
 REPAIR = "repair"
 """Subject of decisions."""
@@ -62,16 +63,11 @@ def decision_of(step: DecisionStep, record: IncidentRecord, by: Context | None =
     return Decision(step, REPAIR, record.id, record.project, record.root_id, by, digest_, record.path)
 
 
-class Incidents:
+class Incidents(RecordStore[IncidentRecord]):
     """Incidents. Each method is one statement, or one per `IN_LIMIT` rows."""
 
     def __init__(self, encryption: FieldEncryption) -> None:
-        self._database = encryption.database
-        self._table = Table(encryption, _ROWS)
-
-    def insert_many(self, records: Sequence[IncidentRecord]) -> None:
-        """Add incidents. Raises Duplicate for a second open one of a slot and a source."""
-        self._table.insert(records)
+        super().__init__(encryption, Table(encryption, _ROWS))
 
     def move(self, record: IncidentRecord) -> bool:
         """Write an incident if it is unchanged since it was read, and count its version.
@@ -151,10 +147,6 @@ class Incidents:
         if source is not None:
             sql, values = f"{sql} AND project = ? AND source = ?", [*values, *source]
         self._database.write(sql, values)
-
-    def get(self, incident_id: str) -> IncidentRecord | None:
-        """Return an incident."""
-        return self._table.first("WHERE id = ?", (incident_id,))
 
     def due_roots(self, now: float, limit: int) -> list[str]:
         """Return the roots of what is due longest, each once.
@@ -256,7 +248,3 @@ class Incidents:
         """Return the ids of incidents that were closed before a moment."""
         sql = "SELECT id FROM incident WHERE closed_at < ? ORDER BY closed_at LIMIT ?"
         return [number for (number,) in self._database.read(sql, (moment, limit))]
-
-    def remove(self, ids: Sequence[str]) -> None:
-        """Remove incidents."""
-        self._table.delete(ids)

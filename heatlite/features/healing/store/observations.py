@@ -11,6 +11,7 @@ from heatlite.store.database.sql import IN_LIMIT, chunks, marks
 from heatlite.store.rows import Codec, Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.writes.batch import Table
+from heatlite.store.writes.record_store import RecordStore
 
 
 def open_key(*parts: str) -> str:
@@ -38,23 +39,12 @@ _ROWS = Rows(
 )
 
 
-class Observations:
+class Observations(RecordStore[ObservationRecord]):
     """Observations. Each method is one statement, or one per `IN_LIMIT` rows."""
 
     def __init__(self, encryption: FieldEncryption) -> None:
-        self._database = encryption.database
-        self._table = Table(encryption, _ROWS, fixed=("project", "source", "key", "starts_at", "first_seen"))
-
-    def insert_many(self, records: Sequence[ObservationRecord]) -> None:
-        """Add episodes.
-
-        Raises Duplicate for a known episode, and for a second open one of a key.
-        """
-        self._table.insert(records)
-
-    def save_many(self, records: Sequence[ObservationRecord]) -> None:
-        """Write existing episodes."""
-        self._table.update(records)
+        fixed = ("project", "source", "key", "starts_at", "first_seen")
+        super().__init__(encryption, Table(encryption, _ROWS, fixed=fixed))
 
     def open(self, project: str, source: str, keys: Iterable[str]) -> dict[str, ObservationRecord]:
         """Return the open episodes of the keys, by key."""
@@ -160,7 +150,3 @@ class Observations:
             " WHERE i.closed_at < ? AND o.last_seen < ? ORDER BY i.closed_at LIMIT ?"
         )
         return [number for (number,) in self._database.read(sql, (moment, moment, limit))]
-
-    def remove(self, ids: Sequence[str]) -> None:
-        """Remove episodes."""
-        self._table.delete(ids)

@@ -163,9 +163,9 @@ class HealingStore(FeatureStore):
 
     def old_rows(self, settings: Settings, now: float, limit: int) -> Iterator[OldRows]:
         closed = now - settings.of(HealingSettings).incident_days * DAY
-        yield self.observations.remove, self.observations.left_by_incidents(closed, limit)
-        yield self.incidents.remove, self.incidents.older_than(closed, limit)
-        yield self.observations.remove, self.observations.older_than(closed, limit)
+        yield self.observations.delete_many, self.observations.left_by_incidents(closed, limit)
+        yield self.incidents.delete_many, self.incidents.older_than(closed, limit)
+        yield self.observations.delete_many, self.observations.older_than(closed, limit)
 
 
 def drift_episode(episode: ObservationRecord, now: float, differs: bool, is_unseen: bool) -> ObservationRecord:

@@ -15,6 +15,7 @@ from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.writes.batch import Table
 from heatlite.store.writes.large_values import ProjectValues
+from heatlite.store.writes.record_store import RecordStore
 
 _ROWS = Rows(NodeActionRecord, NodeAction)
 _STEPS = Rows(RunStep, NodeAction)
@@ -32,28 +33,19 @@ _REMOVABLE = f"NOT {_OPEN} AND NOT EXISTS (SELECT 1 FROM action WHERE action.id 
 """Ended, and not part of a playbook's run that has not."""
 
 
-class NodeActions:
+class NodeActions(RecordStore[NodeActionRecord]):
     """Node actions, ordered by creation (`seq`)."""
 
     def __init__(self, encryption: FieldEncryption, values: ProjectValues) -> None:
+        super().__init__(encryption, Table(encryption, _ROWS, fixed=_FIXED, large_values=values))
         self._encryption = encryption
-        self._database = database = encryption.database
-        self._table = Table(encryption, _ROWS, fixed=_FIXED, large_values=values)
         self._steps = Table(encryption, _STEPS, large_values=values)
         self._transitions = Table(encryption, _TRANSITIONS)
-        self._for_update = database.backend.for_update
+        self._for_update = self._database.backend.for_update
 
     def digest(self, kind: str, args: JsonMap, node_id: str) -> str:
         """Return the digest of kind, arguments and node; 64 characters."""
         return self._encryption.digest(canonical({"kind": kind, "args": args, "node_id": node_id}))
-
-    def insert_many(self, records: Sequence[NodeActionRecord]) -> None:
-        """Add node actions, in the order of their execution."""
-        self._table.insert(records)
-
-    def save_many(self, records: Sequence[NodeActionRecord]) -> None:
-        """Write the mutable columns of existing node actions."""
-        self._table.update(records)
 
     def add_history(self, lines: Sequence[NodeTransitionRecord]) -> None:
         """Add lines to the histories of node actions."""
@@ -72,10 +64,6 @@ class NodeActions:
         Server and agent write lines, each by its own clock.
         """
         return self._transitions.select("WHERE action_id = ? ORDER BY id", (action_id,))
-
-    def get(self, action_id: str) -> NodeActionRecord | None:
-        """Return a node action by its id."""
-        return self._table.first("WHERE id = ?", (action_id,))
 
     def lock(self, action_id: str) -> NodeActionRecord | None:
         """Return a node action, locked until the transaction ends. Lock its root first."""

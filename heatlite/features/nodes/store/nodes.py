@@ -15,29 +15,21 @@ from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.stacks import Resource
 from heatlite.store.writes.batch import Table
+from heatlite.store.writes.record_store import RecordStore
 
 _NODES = Rows(NodeRecord, Node)
 _ORCHESTRATIONS = Rows(OrchestrationRecord, Orchestration)
 
 
-class Nodes:
+class Nodes(RecordStore[NodeRecord]):
     """The nodes. Each method is one statement."""
 
     def __init__(self, encryption: FieldEncryption) -> None:
-        self._database = encryption.database
-        self._table = Table(encryption, _NODES)
+        super().__init__(encryption, Table(encryption, _NODES))
 
     def insert(self, record: NodeRecord) -> None:
         """Add a node."""
         self._table.insert([record])
-
-    def save_many(self, records: Sequence[NodeRecord]) -> None:
-        """Write everything about nodes that exist."""
-        self._table.update(records)
-
-    def get(self, node_id: str) -> NodeRecord | None:
-        """Return a node by its resource's id."""
-        return self._table.first("WHERE id = ?", (node_id,))
 
     def existing(self, node_ids: Sequence[str]) -> dict[str, NodeRecord]:
         """Return the existing nodes of the ids, by id."""
@@ -56,10 +48,6 @@ class Nodes:
     def of_stacks(self, stack_ids: Sequence[str]) -> list[NodeRecord]:
         """Return the nodes of some stacks, in the same order."""
         return sorted(self._table.select_in("WHERE stack_id IN ()", stack_ids), key=lambda node: node.id)
-
-    def delete_many(self, node_ids: Sequence[str]) -> None:
-        """Remove nodes."""
-        self._table.delete(node_ids)
 
 
 _NUDGE = (
