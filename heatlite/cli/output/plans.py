@@ -12,7 +12,7 @@ from heatlite.core.json import JsonMap, as_map, as_texts, parse
 
 MARKS = {
     "create": "+", "update": "~", "replace": "±", "delete": "-", "refuse": "!", "restrict": "!", "join": ">",
-    "leave": "<",
+    "leave": "<", "move": ">",
 }  # fmt: skip
 """Marks of actions. ``!``: the update would fail there."""
 
@@ -21,7 +21,7 @@ _STYLES = {"+": "green", "~": "yellow", "±": "magenta", "-": "red", "!": "bold 
 WORDS = {"create": "added", "update": "updated", "replace": "replaced", "delete": "deleted", "keep": "unchanged"}
 """Heat's words for actions."""
 
-OWNERSHIP = {"join": "joining", "leave": "leaving"}
+OWNERSHIP = {"join": "joining", "leave": "leaving", "move": "moving"}
 """Words for actions that touch no object."""
 
 COLUMNS = ("change", "resource_name", "resource_type", "cause", "health", "properties")

@@ -43,6 +43,9 @@ def move(arguments: argparse.Namespace, host: Host) -> int:
                 render.line(f"> {shown}  ({text(one.get('resource_type'))})", "yellow")
             for warning in as_texts(plan.get("breaks")):
                 render.line(f"! {warning}", "red")
+            if plan.get("after"):
+                print("The next update then does:")
+                plans.draw(objects(plan, "after"))
             tell_facts(host, client, stack, plan)
         agree(arguments, "Move them?")
         client.request("POST", f"{stack.path}/actions", {"move": {**asked, "plan_digest": text(plan.get("digest"))}})

@@ -87,10 +87,21 @@ def test_bad_bodies(clouded: Heat) -> None:
     assert plan(heat, path, {"leave": {"members": ["0"], "into": "nobody", "resource": "web"}}, 404)
 
 
-def test_by_command(clouded: Heat) -> None:
+def test_a_command_tells_what_the_next_update_does(clouded: Heat, capsys: pytest.CaptureFixture[str]) -> None:
+    heat, here = clouded, Here(clouded)
+    heat.create(template(web=group("OS::Heat::ResourceGroup"), other=resource(NET, name="other")), "h")
+    assert here("move h other web/1 --yes") == 0
+    told = capsys.readouterr().out
+    assert "> web/1 from other  (OS::Neutron::Net)\nThe next update then does:\n" in told
+    assert "~ web/1  (OS::Neutron::Net)" in told
+
+
+def test_by_command(clouded: Heat, capsys: pytest.CaptureFixture[str]) -> None:
     heat, here = clouded, Here(clouded)
     path = heat.create(template(web=group("OS::Heat::ResourceGroup"), lone=MEMBER), "d")
     assert here("group join d web 1=lone --resource --yes") == 0
+    told = capsys.readouterr().out
+    assert "> web/1  (OS::Neutron::Net)  from lone" in told and "Plan: 1 moving" in told
     assert heat.get(f"{path}/resources/web/1")["resource"]["moved_from"] == "lone"
     assert here("group leave d web 1 --into d --yes") == 0
     assert heat.get(f"{path}/resources/web_1")["resource"]["moved_from"] == "web/1"
