@@ -137,13 +137,23 @@ class Field:
         """
         if instance is None:
             return self
-        value = self.given(instance._given)
-        if value is None:
-            text = f"Property {self.name} not assigned"
-            raise StackValidationFailed(text, (Problem(("properties",), text, f"Give {self.name}: {self.doc}"),))
-        if instance._ids_in is None:
-            raise NotKnown(self.name)
-        found = instance.__dict__[self.attribute] = self.typed(instance._ids_in(self.name, cast(Json, value)))
+        values = instance._given
+        value = values.get(self.name)
+        if value is None or value == "" and self.blank:
+            if self.required and not (self.null and self.name in values):
+                text = f"Property {self.name} not assigned"
+                raise StackValidationFailed(text, (Problem(("properties",), text, f"Give {self.name}: {self.doc}"),))
+            value = copy.deepcopy(self.default)
+        elif instance._ids_in is not None and self.names_objects:
+            value = instance._ids_in(self.name, cast(Json, value))
+        found = self.typed(value)
+        if instance._hides_unknown:
+            for element in found if isinstance(found, list) else (found,):
+                if isinstance(element, Schema):
+                    element._hides_unknown = True
+            if has_unknown(found):
+                raise NotKnown(self.name)
+        instance.__dict__[self.attribute] = found
         return found
 
     def take(self, value: object, path: Path, faults: list[Fault]) -> object:
@@ -375,32 +385,21 @@ class Schema:
         cls._has_rules = bool(cls._rules or cls._ruled)
 
     def __init__(self, values: Mapping[str, object], ids_in: Callable[[str, Json], Json] | None = None) -> None:
-        """Coerced values; raises nothing.
+        """Coerced values, each of which is made when it is first read.
 
-        `ids_in` puts ids in place of names of objects: it gets the name and the value of a property when that is first
-        read. What is never read names none that must exist.
+        `ids_in` puts ids in place of names of objects: it gets the name and the value of a property. What is never read
+        names none that must exist.
         """
-        self._given, self._ids_in = values, ids_in
-        own = self.__dict__
-        for name, field in self.fields.items():
-            value = values.get(name)
-            if value is None or value == "" and field.blank:
-                if field.required and not (field.null and name in values):
-                    continue
-                value = field.default
-                if isinstance(value, list | dict):
-                    value = copy.deepcopy(value)
-            elif ids_in is not None and field.names_objects:
-                continue
-            own[field.attribute] = None if value is None else field.typed(value)
+        self._given, self._ids_in, self._hides_unknown = values, ids_in, False
 
     def given(self, *names: str) -> list[str]:
         """Return those of the properties that surely have a value.
 
         For rules about too many of them.
         """
-        found = (self.__dict__.get(self.fields[name].attribute) for name in names)
-        return [name for name, value in zip(names, found, strict=True) if value is not None]
+        fields = (self.fields[name] for name in names)
+        found = {field.name: field.typed(field.given(self._given)) for field in fields}
+        return [name for name, value in found.items() if value is not None and not has_unknown(value)]
 
     @classmethod
     def examine(cls, values: Mapping[str, object]) -> tuple[dict[str, object], list[Fault]]:
@@ -424,8 +423,7 @@ class Schema:
         if not cls._rules:
             return
         view = cls(values)
-        if has_unknown(values):
-            view._forget()
+        view._hides_unknown = has_unknown(values)
         for rule in cls._rules.values():
             try:
                 text = rule(view)
@@ -434,20 +432,6 @@ class Schema:
             fault = None if text is None else Fault(path, text)
             if fault is not None and fault not in faults:
                 faults.append(fault)
-
-    def _forget(self) -> None:
-        """Remove values that are not known, so that to read one raises NotKnown."""
-        own = self.__dict__
-        for name, given in self._given.items():  # defaults are known
-            if not has_unknown(given):
-                continue
-            attribute = self.fields[name].attribute
-            value = own[attribute]
-            for element in value if isinstance(value, list) else (value,):
-                if isinstance(element, Schema):
-                    element._forget()
-            if has_unknown(value):
-                del own[attribute]
 
     @classmethod
     def check(cls, values: Mapping[str, object]) -> list[Fault]:
