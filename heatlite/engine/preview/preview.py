@@ -177,7 +177,7 @@ class StackPreview:
             yield from child.items(nested=True)
         elif item.outcome is Outcome.REPLACE:
             yield from self._removed(item)
-        else:
+        elif item.row.physical_id is not None:
             yield from _uniform(self.resources.nested_of(item.row), item.path, Outcome.KEEP, "")
 
     def _removed(self, item: PreviewItem) -> Iterator[PreviewItem]:

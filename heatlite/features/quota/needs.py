@@ -21,8 +21,8 @@ LARGEST = "block_storage.per_volume_gigabytes"
 
 MADE = frozenset({Outcome.CREATE, Outcome.CONTINUE, Outcome.REPLACE, Outcome.REBUILD})
 """Outcomes after which an object is there that was not there before, or not like this."""
-
-
+NEW = (Outcome.CREATE, Outcome.CONTINUE, Outcome.REPLACE)
+"""Outcomes after which a resource has another object."""
 ENDS = frozenset({Outcome.DELETE, Outcome.REPLACE})
 """Outcomes after which an object is gone."""
 
@@ -76,8 +76,9 @@ def needs_of(preview: StackPreview, find: Find) -> PlanNeeds:
                 unknown.add(need.kind)
         grown = _difference(added(after), added(before)) if before else added(after)
         for kind, amount in grown.items():
-            _add(total, kind, amount)
-        if grown and _is_new(item):
+            known = total.get(kind, 0)
+            total[kind] = max(known, amount) if kind == LARGEST else known + amount
+        if grown and item.outcome in NEW:
             parts.append(Part("/".join(item.path), item.row.id, grown))
     changed = {kind: frozenset(projects) for kind, projects in limits.items()}
     return PlanNeeds(total, frozenset(unknown), changed, tuple(parts), dict(freed))
@@ -102,13 +103,9 @@ def added(needs: Iterable[Need]) -> dict[str, int]:
     found = dict[str, int]()
     for one in needs:
         if one.amount:
-            _add(found, one.kind, one.amount)
+            known = found.get(one.kind, 0)
+            found[one.kind] = max(known, one.amount) if one.kind == LARGEST else known + one.amount
     return found
-
-
-def _add(total: dict[str, int], kind: str, amount: int) -> None:
-    before = total.get(kind, 0)
-    total[kind] = max(before, amount) if kind == LARGEST else before + amount
 
 
 def _difference(after: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
@@ -122,10 +119,6 @@ def _difference(after: Mapping[str, int], before: Mapping[str, int]) -> dict[str
         if more > 0:
             found[kind] = amount if kind == LARGEST else more
     return found
-
-
-def _is_new(item: PreviewItem) -> bool:
-    return item.outcome in (Outcome.CREATE, Outcome.CONTINUE, Outcome.REPLACE)
 
 
 def _of_item(item: PreviewItem, find: Find) -> tuple[list[Need], list[Need]]:

@@ -404,7 +404,7 @@ class _Checker:
         blocks = as_map(self.definition.environment.resource_registry.get("resources"))
         block = as_map(blocks.get(resource.name))
         path = ("resource_registry", "resources", resource.name, IGNORE_DRIFT)
-        for fault in entry_faults(block.get(IGNORE_DRIFT, []), view.property_types()):
+        for fault in entry_faults(block[IGNORE_DRIFT], view.property_types()) if IGNORE_DRIFT in block else ():
             self.findings.add(Phase.RESOURCES, Problem((*path, *fault.path), fault.text, fault.hint))
 
     def _property_faults(self, view: ResourceTypeView, given: Mapping[str, object]) -> Sequence[Fault]:
