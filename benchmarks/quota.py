@@ -1,5 +1,6 @@
 """Costs of quotas: of a large plan, and of an update without new objects."""
 
+import gc
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,6 +41,7 @@ def quota(bench: Bench) -> None:
         for _ in range(PLANS):
             for name, caller in callers.items():
                 limits.forget()
+                gc.collect()
                 began = time.thread_time()
                 server.stacks.preview_create(caller, plan, plan=True)
                 bench.add(f"plan_{name}", (time.thread_time() - began) * 1000)
@@ -48,6 +50,7 @@ def quota(bench: Bench) -> None:
         for turn in range(UPDATES):
             for name, caller in callers.items():
                 limits.forget()
+                gc.collect()
                 changed = servers_with_ports(UPDATED)
                 changed["resources"]["port0"]["properties"]["name"] = f"{name}{turn}"
                 with _counted() as calls:
