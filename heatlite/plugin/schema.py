@@ -143,7 +143,7 @@ class Field:
             if self.required and not (self.null and self.name in values):
                 text = f"Property {self.name} not assigned"
                 raise StackValidationFailed(text, (Problem(("properties",), text, f"Give {self.name}: {self.doc}"),))
-            value = copy.deepcopy(self.default)
+            value = copy.deepcopy(self.default) if isinstance(self.default, list | dict) else self.default
         elif instance._ids_in is not None and self.names_objects:
             value = instance._ids_in(self.name, cast(Json, value))
         found = self.typed(value)
