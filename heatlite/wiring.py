@@ -404,7 +404,7 @@ def _components(
         return {key: action for one in active(settings) for key, action in one.stack_actions(components).items()}
 
     def ways_out(error: Conflict) -> Sequence[WayOut]:
-        return [way for one in active(settings) for way in one.ways_out(error)]
+        return [way for one in features for way in one.ways_out(error)]
 
     def defined(definition: NewDefinition) -> None:
         for one in features:
