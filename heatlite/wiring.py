@@ -401,7 +401,7 @@ def _components(
 
     @cache
     def stack_actions() -> "Mapping[str, StackAction]":
-        return {key: action for one in active(settings) for key, action in one.stack_actions(components).items()}
+        return {key: action for one in features for key, action in one.stack_actions(components).items()}
 
     def ways_out(error: Conflict) -> Sequence[WayOut]:
         return [way for one in features for way in one.ways_out(error)]
