@@ -71,7 +71,7 @@ def by_request(server: Server, name: str, *words: str) -> Any:
 
 
 class Provider:
-    """What the provider does with a resource."""
+    """The operations of the provider on a resource."""
 
     def __init__(self, call: Call) -> None:
         self.call = call
@@ -126,7 +126,7 @@ def decide(server: Server, approval: str) -> None:
 
 
 def test_apply_fails_until_it_is_approved(server: Server, call: Call, request: pytest.FixtureRequest) -> None:
-    """Each apply fails with the sentence, leaves the stack as it is, and passes once it is approved."""
+    """Each fails with the sentence, and leaves the stack as it is."""
     provider = Provider(call)
     name = f"terraform-{request.node.callspec.id}"
     one, two = ({"heat_template_version": "2021-04-16", "resources": {key: THING}} for key in "ab")

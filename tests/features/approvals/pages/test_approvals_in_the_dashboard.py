@@ -7,6 +7,7 @@ import pytest
 from heatlite import wiring
 from tests.api.conftest import Heat, template
 from tests.features.approvals.api.test_approvals import THING, policy, replacing
+from tests.features.approvals.api.test_thousand import MANY, fill
 from tests.features.approvals.api.test_work_of_features import SUBJECTS, Work
 from tests.features.dashboard.conftest import Browser
 
@@ -62,3 +63,16 @@ def test_the_page_says_what_will_run(browser: Browser, server: wiring.Embedded, 
     assert ("reboot" in page.text) == (subject != "repair")
     assert "xyzzy" not in page.text
     assert len([one for one in page.forms.values() if one.action.endswith("_change")]) == 2
+
+
+@pytest.mark.slow
+def test_a_thousand_wait(browser: Browser, server: wiring.Embedded) -> None:
+    """The menu counts all of them, and the page says that there are more."""
+    fill(server, browser.heat.of("thousand"))
+    browser = Browser(server.app, "thousand")
+    for page in ("/approvals", "/actions"):
+        badge = browser.get(page).html.select_one("nav .badge")
+        assert badge is not None and badge.text.startswith(str(MANY))
+    answer = browser.get("/approvals")
+    assert "More changes wait." in answer.text
+    assert len(answer.body) < 1_000_000

@@ -1,5 +1,6 @@
 """Approvals on databases with a server, by several engines at once."""
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,9 +10,11 @@ from typing import Any
 import pytest
 
 from heatlite import wiring
+from heatlite.core.clock import to_text
 from heatlite.core.config import Settings
 from tests.api.conftest import Heat, template
 from tests.features.approvals.api.test_approvals import THING, policy, refused, replacing
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
 CLIENTS = 4
@@ -51,6 +54,24 @@ def test_four_decide_at_once(clients: list[Heat], query: str) -> None:
     assert [one["status"] for one in updates] == ["SUCCEEDED"] * bool(query)
     events = [one["resource_status"] for one in heat.get(f"{path}/events?limit=100")["events"]]
     assert events.count("APPROVAL_APPROVED") == 1
+
+
+def test_four_decide_about_a_time_at_once(clients: list[Heat]) -> None:
+    """One decides. At its time one of the engines begins it."""
+    heat = clients[0]
+    path = heat.create(template(a=THING))
+    policy(heat, approve="removals")
+    body = {"delete": {"not_before": to_text(time.time() + 20)}}
+    asked = at_once(clients, lambda one: one.call("POST", f"{path}/actions?approval=wait", body))
+    assert codes(asked) == {202: CLIENTS}, [one.text for one in asked]
+    (action,) = {one.json["action"]["id"] for one in asked}
+    (found,) = heat.get("/approvals")["approvals"]
+    body = {"digest": found["digest"]}
+    answers = at_once(clients, lambda one: one.call("POST", f"/approvals/{found['id']}/approve", body))
+    assert codes(answers) == {202: 1, 409: CLIENTS - 1}, [one.text for one in answers]
+    eventually(lambda: heat.get(f"/actions/{action}")["action"]["status"] == "SUCCEEDED", "its time has come")
+    (done,) = heat.get("/approvals")["approvals"]
+    assert (done["state"], done["action_id"]) == ("DONE", action)
 
 
 def test_four_ask_at_once(clients: list[Heat]) -> None:
