@@ -119,8 +119,11 @@ def has_changes(plan: Sequence[Object]) -> bool:
     return any(text(item.get("action")) in MARKS or item.get("metadata_differs") for item in plan)
 
 
-def draw(plan: Sequence[Object]) -> None:
-    """Print the changes in the order of execution, and their counts."""
+def draw(plan: Sequence[Object], is_whole: bool = True) -> None:
+    """Print the changes in the order of execution, and their counts.
+
+    `is_whole`: what stays as it is is counted, too.
+    """
     for item in plan:
         mark = MARKS.get(text(item.get("action")))
         if mark is not None:
@@ -142,7 +145,7 @@ def draw(plan: Sequence[Object]) -> None:
             render.line(f"{shown}  its health is unknown: {reason}", "dim")
     found = Counter(text(item.get("action")) for item in plan)
     counts = [f"{found[action]} {word}" for action, word in OWNERSHIP.items() if found[action]]
-    counts += [f"{found[action]} {word}" for action, word in WORDS.items()]
+    counts += [f"{found[action]} {word}" for action, word in WORDS.items() if is_whole or action != "keep"]
     failing = found["refuse"] + found["restrict"]
     unknown = sum(bool(item.get("health")) for item in plan)
     left_out = sum(item.get("selection") == "left_out" for item in plan)

@@ -99,7 +99,7 @@ def reject(arguments: argparse.Namespace, host: Host) -> int:
 def draw(content: Object) -> None:
     """Print what an approval begins."""
     if "plan" in content:
-        plans.draw(objects(an_object(content, "plan"), "resources"))
+        plans.draw(objects(an_object(content, "plan"), "resources"), is_whole=False)
         if "not_before" in content:
             print(f"It begins at {text(content['not_before'])}.")
     elif content:

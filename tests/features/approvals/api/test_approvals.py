@@ -206,6 +206,15 @@ def test_a_create(own_heat: Heat) -> None:
     assert heat.get(f"/approvals/{found['id']}")["approval"]["state"] == "DONE"
 
 
+@pytest.mark.parametrize(("value", "code"), [("refuse", 409), ("wait", 400), ("maybe", 400)])
+def test_a_create_cannot_wait(own_heat: Heat, value: str, code: int) -> None:
+    """It has no stack to wait in."""
+    policy(own_heat, approve="always")
+    body = {"stack_name": "s", "template": template(a=THING)}
+    answer = own_heat.call("POST", f"/stacks?approval={value}", body, code=code)
+    assert (f"Unknown approval {value}; there are: refuse." in answer.text) == (code == 400)
+
+
 def test_a_lock_comes_first(own_heat: Heat) -> None:
     heat = own_heat
     path = heat.create(template(a=THING))

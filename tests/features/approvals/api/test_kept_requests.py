@@ -180,3 +180,5 @@ def test_the_command_says_who_sends_it_again(own_heat: Heat, capsys: pytest.Capt
     found = refused(heat, "DELETE", path)
     assert Here(heat)(f"approval approve {found['id']} -y") == 0
     assert "sent again, which a schedule or an expiry does itself" in capsys.readouterr().out
+    assert Here(heat)(f"approval show {found['id']}") == 0
+    assert "Plan: 0 added, 0 updated, 0 replaced, 1 deleted.\n" in capsys.readouterr().out
