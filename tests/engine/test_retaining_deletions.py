@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from heatlite.core.actions.payloads import RetainedObject
+from heatlite.core.actions.payloads import RETAINED, RetainedObject
 from heatlite.core.errors import ActionConflict, DeletionProtected, HTTPBadRequest, PlanChanged, StackLocked
 from heatlite.core.status import Status, Verb
 from heatlite.engine.state.requests import ShownPlan
@@ -65,6 +65,8 @@ def test_an_object_stays_with_everything_it_requires(engine: Engine) -> None:
         assert f"{name} (OS::Heat::TestResource, {physical_id})" in stack.status_reason
     assert "db (" not in stack.status_reason and "kept (" in stack.status_reason
     assert "user DELETE_COMPLETE" in engine.told(stack, mark)
+    stays = [one.resource_name for one in engine.events(stack)[mark:] if one.status_reason == RETAINED]
+    assert sorted(stays) == sorted(expected)
 
 
 @pytest.mark.parametrize(

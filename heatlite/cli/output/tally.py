@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from heatlite.cli.client import Object, objects, text
 from heatlite.core.actions.check_tally import COULD_NOT_LOOK
+from heatlite.core.actions.payloads import RETAINED
 
 OUTCOMES = ("created", "updated", "replaced", "deleted", "kept", "failed", "unknown")
 """Outcomes of resources, in the order of the summary."""
@@ -33,6 +34,8 @@ class Course(Struct):
             if "UNLOCK_IN_PROGRESS" in self.statuses and self.status != "UNLOCK_FAILED":
                 return ""  # it failed before the lock
             return "unknown" if self.reason.startswith(COULD_NOT_LOOK) else "failed"
+        if self.reason == RETAINED:
+            return "kept"
         if {"CREATE_COMPLETE", "DELETE_COMPLETE"} <= self.statuses:
             return "replaced"
         verbs = {"CREATE_COMPLETE": "created", "UPDATE_COMPLETE": "updated", "DELETE_COMPLETE": "deleted"}
@@ -96,7 +99,7 @@ def count(tallies: Mapping[str, Tally], resources: Sequence[Object] | None) -> d
     if resources is not None:
         counted = sum(found[word] for word in OUTCOMES if word not in ("deleted", "kept"))
         made = sum(item.get("resource_status") != "INIT_COMPLETE" for item in resources)
-        found["kept"] = max(made - counted, 0)
+        found["kept"] += max(made - counted, 0)
     return {word: found[word] for word in OUTCOMES if found[word]}
 
 

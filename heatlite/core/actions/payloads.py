@@ -192,6 +192,10 @@ class ObjectOutput(Struct, frozen=True):
     id: str
 
 
+RETAINED = "Its object stays in the cloud, as was asked for"
+"""Reason of a resource whose deletion retains its object on request."""
+
+
 class RetainedObject(Struct, frozen=True):
     """An object that a deletion leaves in the cloud on request."""
 

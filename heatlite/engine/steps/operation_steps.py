@@ -9,6 +9,7 @@ from msgspec import convert
 from msgspec.structs import replace
 
 from heatlite.core.actions.check_tally import CheckTally
+from heatlite.core.actions.payloads import RETAINED
 from heatlite.core.status import Status, Verb
 from heatlite.engine.calls import check_verdicts
 from heatlite.engine.calls.backoff import Retry
@@ -75,6 +76,8 @@ class OperationSteps:
             retained = row.deletion_policy.lower() == "retain" or row.physical_id in self.retained
         half_made = row.verb is Verb.CREATE and row.status is not Status.COMPLETE
         execution = self.begin(step, row, Verb.DELETE, skip=retained)
+        if row.physical_id in self.retained:
+            execution.note = RETAINED
         if self._rows.is_replaced_later(row):
             execution.resource.facts.users = partial(self._rows.users, row.id)
         if isinstance(execution, HandlerCall):

@@ -110,6 +110,33 @@ def test_a_move(clouded: Heat, tmp_path: Path, capsys: pytest.CaptureFixture[str
         assert here(f"move town {wrong} --yes") == 2
 
 
+def test_a_retained_server_with_what_it_requires_is_imported(clouded: Heat, capsys: pytest.CaptureFixture[str]) -> None:
+    """Acceptance 6 of selections: what it requires stays, and can be taken."""
+    heat, here, types = clouded, Here(clouded), {"net": NET}
+    types |= {"subnet": "OS::Neutron::Subnet", "port": "OS::Neutron::Port", "web": "OS::Nova::Server"}
+    own: dict[str, dict[str, Any]] = {
+        "net": {},
+        "subnet": {"network": {"get_resource": "net"}, "cidr": "10.7.0.0/24"},
+        "port": {"network": {"get_resource": "net"}, "fixed_ips": [{"subnet": {"get_resource": "subnet"}}]},
+        "web": {"image": "cirros", "flavor": "m1.nano", "networks": [{"port": {"get_resource": "port"}}]},
+    }
+    site = {name: {"type": types[name], "properties": own[name]} for name in types}
+    gone = {"type": "OS::Cinder::Volume", "properties": {"size": 1}}
+    path = heat.create(template(**site, gone=gone), "retained")
+    ids = {one["resource_name"]: one["physical_resource_id"] for one in heat.get(f"{path}/resources")["resources"]}
+    assert here("down retained --retain web --yes") == 0
+    assert "1 deleted, 4 kept" in capsys.readouterr().out
+    outputs = heat.get("/actions?action=STACK_DELETE")["actions"][0]["outputs"]
+    assert {one["path"]: one["physical_id"] for one in outputs["retained"]} == {name: ids[name] for name in types}
+    into = heat.create(template(), "taken")
+    objects = {name: {"type": kind, "id": ids[name]} for name, kind in types.items()}
+    shown = plan(heat, into, {"import": {"resources": objects}})
+    body = {"import": {"resources": objects, "plan_digest": shown["digest"]}}
+    heat.call("POST", f"{into}/actions", body, 200)
+    found = {one["resource_name"]: one["physical_resource_id"] for one in heat.get(f"{into}/resources")["resources"]}
+    assert found == {name: ids[name] for name in types}
+
+
 def test_closed_bodies(clouded: Heat) -> None:
     heat = clouded
     path = heat.create(template(), "closed")
