@@ -59,13 +59,14 @@ def test_killed_at_every_commit_of_its_rollback(
 
 
 def rest_rolled_back(server: Embedded) -> None:
-    """The stack is as restricted as before, with the same objects."""
+    """The stack is as restricted as before, with the same objects and their values."""
     stack = stack_of(server)
     rows = {row.name: row for row in server.store.resources.of(stack.id)}
     assert stack.restricted is not None and stack.restricted.reached
     assert {*stack.restricted.left_out} == {"c", "gone", "new", "quick"}
     assert rows.keys() == {"a", "b", "c", "gone", "quick"}
     assert rows["gone"].verb is Verb.CREATE
+    assert rows["quick"].properties["value"] == "q"
 
 
 @pytest.mark.slow

@@ -239,9 +239,13 @@ class RowWriter:
         return self._emitted(row, now)
 
     def _without_kept(self, data: JsonMap) -> JsonMap:
-        """Return a row's data without values that no rollback needs any more."""
-        kept = self.resources.kept
-        if KEPT not in data or kept is not None and as_map(data[KEPT]).get("update") == kept.update:
+        """Return a row's data without values that no rollback needs any more.
+
+        A takeover of the rollback that has put them back needs them, too.
+        """
+        kept, selection = self.resources.kept, self.resources.selection
+        needed = [kept and kept.update, selection and selection.update]
+        if KEPT not in data or as_map(data[KEPT]).get("update") in needed:
             return data
         return {key: value for key, value in data.items() if key != KEPT}
 
