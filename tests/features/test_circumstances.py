@@ -21,7 +21,7 @@ from heatlite.core.config import Settings
 from heatlite.core.json import JsonMap
 from heatlite.core.status import LockLevel, Status, Verb
 from heatlite.features.healing.store.store import HELD as HELD_TEXT
-from heatlite.store.records import ResourceRecord, StackRecord
+from heatlite.store.records import LockRecord, ResourceRecord, StackRecord
 from tests.api.conftest import Heat
 from tests.databases import sqlite
 from tests.engine.conftest import template
@@ -195,6 +195,26 @@ def locked(path: Callable[[Town], str], level: str = "all") -> Callable[[Town], 
     return lambda town: town.act(path(town), {"lock": {"level": level}}, "LOCK_COMPLETE")
 
 
+def held(path: Callable[[Town], str], verb: Verb, status: Status) -> Callable[[Town], None]:
+    """In a state of a lock that a lock or an unlock of its own has left, or is in."""
+
+    def hold(town: Town) -> None:
+        stack = replace(town.of(path(town)), verb=verb, status=status)
+        with town.store.transaction():
+            lock = LockRecord(LockLevel.ALL, "anonymous", False, 1.0)
+            town.store.stacks.save(replace(stack, lock=lock, before_lock="CREATE_COMPLETE"))
+
+    return hold
+
+
+def failed_before(town: Town) -> None:
+    """The last change of the group has failed; it was locked and unlocked since."""
+    group = town.of(town.below("g"))
+    with town.store.transaction():
+        unlocked = replace(group, verb=Verb.UNLOCK, status=Status.COMPLETE, before_lock="UPDATE_FAILED")
+        town.store.stacks.save(unlocked)
+
+
 def marked(name: str) -> Callable[[Town], None]:
     def mark(town: Town) -> None:
         town.heat.call("PATCH", f"{town.path}/resources/{name}", {"mark_unhealthy": True}, 200)
@@ -253,6 +273,12 @@ ALL = [*OPERATIONS]
 NAMED = [name for name, (key, _, _) in OPERATIONS.items() if key in ("import", "detach", "move", "accept_drift")]
 """Operations that change the definition of the whole tree."""
 B_MOVES, B_LEAVES = ("move", "move below", "move elsewhere"), ("detach", "detach below")
+HELD_STATES = [
+    (Verb.LOCK, Status.IN_PROGRESS), (Verb.LOCK, Status.FAILED), (Verb.UNLOCK, Status.IN_PROGRESS),
+    (Verb.UNLOCK, Status.FAILED),
+]  # fmt: skip
+"""States of a lock that no request leads to by itself."""
+OF_GROUP = dict.fromkeys((*NAMED, "join", "leave"), LOCKED)
 
 CIRCUMSTANCES: Mapping[str, tuple[Callable[[Town], None], Mapping[str, str], Mapping[str, str]]] = {
     # name: (how it comes about, the refusals of operations, those of their previews)
@@ -261,8 +287,17 @@ CIRCUMSTANCES: Mapping[str, tuple[Callable[[Town], None], Mapping[str, str], Map
         f"locked: {level}": (locked(lambda town: town.path, level), dict.fromkeys(ALL, LOCKED), {})
         for level in LockLevel
     },
+    **{
+        f"{verb}_{status}": (held(lambda town: town.path, verb, status), dict.fromkeys(ALL, LOCKED), {})
+        for verb, status in HELD_STATES
+    },
+    **{
+        f"group {verb}_{status}": (held(lambda town: town.below("g"), verb, status), OF_GROUP, {})
+        for verb, status in HELD_STATES
+    },
+    "group failed before": (failed_before, dict.fromkeys(("join", "leave"), WRONG), {"join": WRONG, "leave": WRONG}),
     "nested stack locked": (locked(lambda town: town.below("n")), dict.fromkeys(NAMED, LOCKED), {}),
-    "group locked": (locked(lambda town: town.below("g")), dict.fromkeys((*NAMED, "join", "leave"), LOCKED), {}),
+    "group locked": (locked(lambda town: town.below("g")), OF_GROUP, {}),
     "other stack locked": (locked(lambda town: town.other), {"move elsewhere": LOCKED}, {}),
     "busy": (busy, dict.fromkeys(ALL, BUSY), {}),
     "drifted one marked": (marked("a"), {"revert": SPREADS, "accept": WRONG}, {"accept": WRONG}),

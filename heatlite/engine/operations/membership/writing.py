@@ -105,10 +105,10 @@ class MembershipWriter(StackOperations):
 
         Raises InvalidStackState if its last operation has failed: rows and definition differ.
         """
-        if nested.status is Status.FAILED and nested.verb is not Verb.CHECK:
-            raise InvalidStackState(
-                f"Group {group.name} is {state(nested.verb, nested.status)}. Update stack {owner.name}, then try again."
-            )
+        verb, status = nested.state_without_lock
+        if status is Status.FAILED and verb is not Verb.CHECK:
+            text = f"Group {group.name} is {state(verb, status)}. Update stack {owner.name}, then try again."
+            raise InvalidStackState(text)
         resources = self.reader.resources_of(owner)
         resource = resources.make(group)
         assert isinstance(resource, SizedGroup)
