@@ -13,7 +13,7 @@ from heatlite.core.json import JsonMap
 from heatlite.core.runtime.meter import Gauge
 from heatlite.features.approvals.store.records import OF_STACKS, ApprovalRecord, ApprovalState
 from heatlite.features.approvals.store.tables import MODELS, Approval
-from heatlite.store.database.sql import chunks, marks
+from heatlite.store.database.sql import marks
 from heatlite.store.feature_store import FeatureStore, OldRows, RootRows, Rule, Series
 from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
@@ -164,10 +164,9 @@ class ApprovalStore(FeatureStore):
 
     def _pending(self, root_ids: Sequence[str]) -> dict[str, int]:
         found: dict[str, int] = {}
-        for some in chunks(root_ids):
-            sql = f"SELECT stack_id, COUNT(*) FROM approval WHERE stack_id IN ({marks(some)}) AND state = 'PENDING'"
-            for stack_id, count in self.database.read(f"{sql} GROUP BY stack_id", some):
-                found[str(stack_id)] = int(str(count))
+        sql = "SELECT stack_id, COUNT(*) FROM approval WHERE stack_id IN () AND state = 'PENDING' GROUP BY stack_id"
+        for stack_id, count in self.database.read_in(sql, root_ids):
+            found[str(stack_id)] = int(str(count))
         return found
 
     def stack_facts(self, root_ids: Sequence[str], noted: Sequence[str]) -> Mapping[str, JsonMap]:

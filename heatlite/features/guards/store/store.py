@@ -59,10 +59,7 @@ class GuardStore(FeatureStore):
 
     def of(self, action_ids: Sequence[str]) -> list[GuardRecord]:
         """Return the guards of updates."""
-        found: list[GuardRecord] = []
-        for some in chunks(action_ids):
-            found += self._table.select(f"WHERE action_id IN ({marks(some)})", some)
-        return found
+        return self._table.select_in("WHERE action_id IN ()", action_ids)
 
     def open(self, project: str) -> list[GuardRecord]:
         """Return the guards of a project that may take an update back.
@@ -148,23 +145,22 @@ class GuardStore(FeatureStore):
 
     def stack_facts(self, root_ids: Sequence[str], noted: Sequence[str]) -> Mapping[str, JsonMap]:
         found: dict[str, JsonMap] = {}
-        for some in chunks(noted):
-            sql = (
-                "SELECT update_guard.root_id, bakes_until, is_open, heard, fired, stack.verb FROM update_guard"
-                " JOIN stack ON stack.id = update_guard.root_id"
-                f" WHERE ended_at IS NULL AND update_guard.root_id IN ({marks(some)})"
-            )
-            for root_id, until, is_open, heard, fired, verb in self.database.read(sql, some):
-                if is_open:
-                    phase = Phase.UPDATE if until is None else Phase.BAKE
-                else:
-                    phase = Phase.ROLLBACK
-                if is_open or verb == Verb.ROLLBACK:  # else its clean-up runs
-                    shown = StackGuard(
-                        phase=phase,
-                        until=to_text(until),
-                        heard=parser(list[str])(heard) if heard else [],
-                        fired=view(parser(FiredAlert)(fired)) if fired else None,
-                    )
-                    found[root_id] = {"guard": to_builtins(shown)}
+        sql = (
+            "SELECT update_guard.root_id, bakes_until, is_open, heard, fired, stack.verb FROM update_guard"
+            " JOIN stack ON stack.id = update_guard.root_id"
+            " WHERE ended_at IS NULL AND update_guard.root_id IN ()"
+        )
+        for root_id, until, is_open, heard, fired, verb in self.database.read_in(sql, noted):
+            if is_open:
+                phase = Phase.UPDATE if until is None else Phase.BAKE
+            else:
+                phase = Phase.ROLLBACK
+            if is_open or verb == Verb.ROLLBACK:  # else its clean-up runs
+                shown = StackGuard(
+                    phase=phase,
+                    until=to_text(until),
+                    heard=parser(list[str])(heard) if heard else [],
+                    fired=view(parser(FiredAlert)(fired)) if fired else None,
+                )
+                found[root_id] = {"guard": to_builtins(shown)}
         return found

@@ -115,8 +115,7 @@ class OwnershipStore(FeatureStore):
         yield self._delete, [str(key) for (key,) in self.database.read(sql, (limit,))]
 
     def _delete(self, resource_ids: Sequence[str]) -> None:
-        for some in chunks(resource_ids):
-            self.database.write(f"DELETE FROM unnamed_resource WHERE resource_id IN ({marks(some)})", some)
+        self.database.write_in("DELETE FROM unnamed_resource WHERE resource_id IN ()", resource_ids)
 
     def resources_moved(self, moved: Moved) -> None:
         moved.rename(self.database, "unnamed_resource", "name")

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from heatlite.core.json import dump, parse
 from heatlite.features.parameter_sources.store.records import Reading
 from heatlite.features.parameter_sources.store.tables import Reading as Model
-from heatlite.store.database.sql import chunks, marks
 from heatlite.store.feature_store import FeatureStore, Rule, Series
 from heatlite.store.rows import Codec, Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
@@ -48,11 +47,7 @@ class ReadingStore(FeatureStore):
 
     def of_readers(self, stack_ids: Sequence[str]) -> list[Reading]:
         """Return the readings of some stacks, the newest first."""
-        found = [
-            one
-            for some in chunks(stack_ids)
-            for one in self._table.select(f"WHERE reader_id IN ({marks(some)})", some)
-        ]
+        found = self._table.select_in("WHERE reader_id IN ()", stack_ids)
         return sorted(found, key=lambda one: (one.read_at, one.id), reverse=True)
 
     def of_owner(self, stack_id: str) -> list[Reading]:

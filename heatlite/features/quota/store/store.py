@@ -115,10 +115,9 @@ class QuotaStore(FeatureStore):
         """Return the names and ids of the rows that have an object, by stack."""
         found: dict[str, list[tuple[str, str]]] = {}
         resource = self.database.quote("resource")
-        for some in chunks(stack_ids):
-            sql = f"SELECT stack_id, name, id FROM {resource} WHERE stack_id IN ({marks(some)})"
-            for stack, name, key in self.database.read(f"{sql} AND physical_id IS NOT NULL", some):
-                found.setdefault(str(stack), []).append((str(name), str(key)))
+        sql = f"SELECT stack_id, name, id FROM {resource} WHERE stack_id IN () AND physical_id IS NOT NULL"
+        for stack, name, key in self.database.read_in(sql, stack_ids):
+            found.setdefault(str(stack), []).append((str(name), str(key)))
         return found
 
     def old_rows(self, settings: Settings, now: float, limit: int) -> Iterator[OldRows]:

@@ -11,7 +11,6 @@ from heatlite.core.json import JsonMap
 from heatlite.core.runtime.meter import Gauge
 from heatlite.features.schedules.store.records import LastOccurrence, ScheduleRecord
 from heatlite.features.schedules.store.tables import Schedule
-from heatlite.store.database.sql import chunks, marks
 from heatlite.store.feature_store import FeatureStore, Moved, RootRows, Rule, Series
 from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
@@ -105,14 +104,13 @@ class SchedulesStore(FeatureStore):
 
     def stack_facts(self, root_ids: Sequence[str], noted: Sequence[str]) -> Mapping[str, JsonMap]:
         found: dict[str, JsonMap] = {}
-        for some in chunks(noted):
-            # As text: peewee takes longer to make it than the database to answer, and each look at a stack asks.
-            sql = (
-                "SELECT stack_id, name, task, next_at FROM schedule"
-                f" WHERE stack_id IN ({marks(some)}) AND next_at IS NOT NULL ORDER BY next_at, id"
-            )
-            for stack_id, name, task, at in self.database.read(sql, some):
-                found.setdefault(stack_id, {"next_schedule": {"name": name, "do": task, "next_at": to_text(at)}})
+        # As text: peewee takes longer to make it than the database to answer, and each look at a stack asks.
+        sql = (
+            "SELECT stack_id, name, task, next_at FROM schedule"
+            " WHERE stack_id IN () AND next_at IS NOT NULL ORDER BY next_at, id"
+        )
+        for stack_id, name, task, at in self.database.read_in(sql, noted):
+            found.setdefault(stack_id, {"next_schedule": {"name": name, "do": task, "next_at": to_text(at)}})
         return found
 
     def resources_moved(self, moved: Moved) -> None:
