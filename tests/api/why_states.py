@@ -186,6 +186,13 @@ def marked(world: World) -> None:
     world.store.resources.save_many([row])
 
 
+@_state("failed", "marked", uses="b c state brakes")
+def failed_and_marked(world: World) -> None:
+    """A failed stack holds each repair."""
+    marked(world)
+    _failed(world, "No space")
+
+
 @_state("failed", uses="c state brakes")
 def failed(world: World) -> None:
     _failed(world, "No space")

@@ -59,10 +59,9 @@ class HealingFeature(Feature):
         return (sweep,)
 
     def why(self, components: "Components", tree: "Tree", told: "Sequence[Told]") -> "Sequence[Told]":
-        from heatlite.features.healing.store.store import HealingStore
         from heatlite.features.healing.why import read
 
-        return read(components.store.of(HealingStore), tree, told)
+        return read(components.store, tree, told)
 
     def deciders(self, components: "Components") -> "Mapping[str, Decider]":
         from heatlite.features.healing.api.deciding import RepairDecider

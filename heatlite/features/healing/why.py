@@ -12,21 +12,26 @@ from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.steps_out import stack_path
 from heatlite.engine.why.tree import Told, Tree
 from heatlite.engine.why.ways import Call, Ways, with_first
+from heatlite.features.healing.loop.tree import has_failed
 from heatlite.features.healing.reports import API, DRIFT
 from heatlite.features.healing.rules.policy import DEFAULT, Policy, read_policy
 from heatlite.features.healing.store.records import HealingScopeRecord, HealthSourceRecord, IncidentRecord
 from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import IGNORABLE, Brake, IncidentState, Mode
+from heatlite.store.store import Store
 
 SHOWS, SHOWS_SCOPES = "health:show", "stacks:show_healing"
 WORKED_ON = frozenset({IncidentState.REPAIRING, IncidentState.SETTLING})
 
 
-def read(rows: HealingStore, tree: Tree, told: Sequence[Told]) -> list[Told]:
+def read(store: Store, tree: Tree, told: Sequence[Told]) -> list[Told]:
     """Read the incidents and the brakes of a tree, and return all facts."""
+    rows = store.of(HealingStore)
     incidents = rows.incidents.open_of_root(tree.root.id)
-    policy = DEFAULT
-    if incidents or any(one.fact.code == "marked" for one in told):
+    policy: Policy | None = DEFAULT
+    if has_failed(store, tree.root):
+        policy = None
+    elif incidents or any(one.fact.code == "marked" for one in told):
         stored = rows.policies.get(tree.root.id)
         policy = DEFAULT if stored is None else read_policy(stored.document)
     scopes = rows.scopes.of_root(tree.root.id)
@@ -40,11 +45,12 @@ def facts(
     incidents: Sequence[IncidentRecord],
     scopes: Mapping[str, HealingScopeRecord],
     storms: Sequence[HealthSourceRecord],
-    policy: Policy,
+    policy: Policy | None,
 ) -> list[Told]:
     """Return the facts on a tree with those of healing.
 
-    `incidents` are the open ones. A mark gets its repair as the best way out.
+    `incidents` are the open ones. A mark gets its repair as the best way out. `policy` None: a failed change holds
+    all repairs.
     """
     found = [_with_repair(tree, one, policy) for one in told]
     reporting = {(one.project, one.source) for one in incidents}
@@ -56,8 +62,8 @@ def facts(
     return found
 
 
-def _with_repair(tree: Tree, told: Told, policy: Policy) -> Told:
-    if told.fact.code != "marked" or told.fact.path is None:
+def _with_repair(tree: Tree, told: Told, policy: Policy | None) -> Told:
+    if told.fact.code != "marked" or told.fact.path is None or policy is None:
         return told
     ways = Ways(tree)
     _heal(tree, ways, told.fact.path, _switched_off(policy, told.fact.path, API))
@@ -106,7 +112,7 @@ def _scope(tree: Tree, record: HealingScopeRecord) -> Iterator[Told]:
         yield Told(fact, root.id, SHOWS_SCOPES)
 
 
-def _incident(tree: Tree, incident: IncidentRecord, policy: Policy) -> Iterator[Told]:
+def _incident(tree: Tree, incident: IncidentRecord, policy: Policy | None) -> Iterator[Told]:
     if incident.state in WORKED_ON or incident.stack_id not in tree.by_id:
         return
     brakes = [one for one in (incident.reason, *incident.also) if one is not None]
@@ -114,7 +120,7 @@ def _incident(tree: Tree, incident: IncidentRecord, policy: Policy) -> Iterator[
         yield _proposed(tree, incident, [one for one in brakes if one is not Brake.AWAITING_APPROVAL])
     elif brakes:
         ways = Ways(tree)
-        if incident.source != DRIFT:
+        if incident.source != DRIFT and policy is not None:
             ignored = [*_switched_off(policy, incident.path, incident.source), *brakes]
             _heal(tree, ways, incident.path, [*dict.fromkeys(one for one in ignored if one in IGNORABLE)])
         _close(tree, ways, incident)

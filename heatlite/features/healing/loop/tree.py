@@ -134,7 +134,7 @@ def read_tree(store: Store, root: StackRecord, policy: Policy, now: float, perio
         repairs=rows.repairs.of_root(root.id, now - period),
         actions=store.actions.holding(store.actions.live_of_root(root.id)),
         released_at=store.actions.last_release(stacks),
-        stack_failed=_has_failed(store, root),
+        stack_failed=has_failed(store, root),
         policy=policy,
     )
 
@@ -188,7 +188,7 @@ def _add_places(
             _add_places(places, (*above, nested), to_row, stacks, rows)
 
 
-def _has_failed(store: Store, root: StackRecord) -> bool:
+def has_failed(store: Store, root: StackRecord) -> bool:
     """Return True if the last change of a root stack failed and was no repair."""
     verb, status = root.state_without_lock
     if status is not Status.FAILED or verb not in CHANGES:
