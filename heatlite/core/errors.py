@@ -416,10 +416,10 @@ class SnapshotOutdated(Conflict):
     """A snapshot has what has moved since, and a restore cannot leave that out."""
 
     text = (
-        "Snapshot {snapshot} of stack {stack_name} cannot be restored: {names}. Nothing was done. Move that back first"
-        " (heatlite move), or go back to a revision (heatlite history {stack_name})."
+        "Snapshot {snapshot} of stack {stack_name} cannot be restored: {names}. Nothing was done. Move that back first,"
+        " or update the stack from a template instead."
     )
-    ways = (WayOut(text="shows revisions to go back to", command="heatlite history {stack_name}"),)
+    ways = (WayOut(text="updates the stack from a template", command="heatlite up FILE -n {stack_name}"),)
 
 
 class NestedMember(Conflict):
