@@ -148,6 +148,7 @@ def physical_ids(openstack: OpenStack, stack: str) -> dict[str, str]:
     return {row["resource_name"]: row["physical_resource_id"] for row in listed}
 
 
+@pytest.mark.slow
 def test_mark_and_replace_then_lock_and_unlock(openstack: OpenStack, server: Server, lock_commands: None) -> None:
     openstack.ok("stack", "create", "-t", STORY, "--parameter", "boot_time=0", "--wait", "--poll", "0", "main")
     stack: Any = openstack.json("stack", "show", "main")
@@ -198,6 +199,7 @@ def test_mark_and_replace_then_lock_and_unlock(openstack: OpenStack, server: Ser
     assert server.settled(path) == "DELETE_COMPLETE"
 
 
+@pytest.mark.slow
 def test_hooks(openstack: OpenStack, server: Server, tmp_path: Path) -> None:
     """`hook poll` and `hook clear` find their way by the events."""
     template = tmp_path / "pair.yaml"
@@ -226,6 +228,7 @@ def test_hooks(openstack: OpenStack, server: Server, tmp_path: Path) -> None:
     assert server.settled(path) == "DELETE_COMPLETE"
 
 
+@pytest.mark.slow
 def test_hooks_of_the_members_of_a_group(openstack: OpenStack, server: Server, tmp_path: Path) -> None:
     """The client passes lifecycle hooks unchanged, and releases members by their path."""
     template, environment = tmp_path / "group.yaml", tmp_path / "environment.yaml"
@@ -257,6 +260,7 @@ def test_hooks_of_the_members_of_a_group(openstack: OpenStack, server: Server, t
     assert server.settled(path) == "DELETE_COMPLETE"
 
 
+@pytest.mark.slow
 def test_snapshots(openstack: OpenStack, server: Server, tmp_path: Path) -> None:
     template = tmp_path / "value.yaml"
     made = {"type": "OS::Heat::TestResource", "properties": {"value": {"get_param": "p"}}}
@@ -284,6 +288,7 @@ def test_snapshots(openstack: OpenStack, server: Server, tmp_path: Path) -> None
     openstack.ok("stack", "delete", "--yes", "--wait", "kept")
 
 
+@pytest.mark.slow
 def test_suspend_resume_export_abandon_adopt(openstack: OpenStack, server: Server, tmp_path: Path) -> None:
     openstack.ok("stack", "create", "-t", STORY, "--parameter", "boot_time=0", "--wait", "--poll", "0", "moving")
     stack: Any = openstack.json("stack", "show", "moving")

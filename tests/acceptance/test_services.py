@@ -4,6 +4,8 @@ import json
 from typing import Any
 from urllib.parse import urlsplit
 
+import pytest
+
 from tests.acceptance.processes import Server
 from tests.acceptance.repairs import allow_repairs, follow, heal_another, updates
 from tests.waiting import eventually
@@ -42,6 +44,7 @@ def members(server: Server, path: str) -> list[dict[str, Any]]:
     return sorted((one for one in found if one["resource_name"] == "server"), key=lambda one: one["parent_resource"])
 
 
+@pytest.mark.slow
 def test_aodh_marks_the_member_of_a_group_and_updates_the_stack(server: Server) -> None:
     """It knows the ids of the stack, of the group and of the failed server."""
     path = server.create("for-aodh", template(2), files={"member.yaml": MEMBER})
@@ -67,6 +70,7 @@ def test_aodh_marks_the_member_of_a_group_and_updates_the_stack(server: Server) 
     assert follow(server, "DELETE", f"/stacks/{stack_id}").status == 204
 
 
+@pytest.mark.slow
 def test_tacker_runs_a_vnf(server: Server) -> None:
     """Instantiate, scale, heal, roll back and terminate, with stacks by name."""
     fields = {"parameters": {"nfv": {"x": 1}}, "files": {"member.yaml": MEMBER}, "disable_rollback": False}

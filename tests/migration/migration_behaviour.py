@@ -70,6 +70,7 @@ def _upgrade(url: str, results: "multiprocessing.Queue[list[str]]") -> None:
     store.close()
 
 
+@pytest.mark.slow
 @everywhere
 def test_of_four_processes_that_start_at_once_one_upgrades(empty_url: str) -> None:
     context = fresh("tests.migration.migration_behaviour")

@@ -1,9 +1,12 @@
 """The check of private parts of libraries."""
 
+import pytest
+
 from tests.private_parts import Module
 from tests.tables import table
 
 
+@pytest.mark.slow
 @table(
     "text, found",
     [

@@ -160,6 +160,7 @@ def test_misuse_is_explained(line: str, message: str, capsys: pytest.CaptureFixt
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @table("number", ["1_0", " 10", "10 ", "\u0661\u0660"])
 def test_a_number_has_digits_only(
     number: str, place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

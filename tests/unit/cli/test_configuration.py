@@ -152,6 +152,7 @@ def test_a_wrong_file_of_authorities() -> None:
         HTTPTransport("https://heat.invalid", authority="/nowhere")
 
 
+@pytest.mark.slow
 def test_names_are_completed(home: Path, tmp_path: Path) -> None:
     pytest.importorskip("argcomplete")
     environ = {
@@ -166,6 +167,7 @@ def test_names_are_completed(home: Path, tmp_path: Path) -> None:
     assert (tmp_path / "found").read_text().split() == ["unlock"], done.stderr
 
 
+@pytest.mark.slow
 def test_a_shell_waits_neither_for_a_password_nor_for_a_silent_server(home: Path, tmp_path: Path) -> None:
     pytest.importorskip("argcomplete")
     terminal, inside = pty.openpty()

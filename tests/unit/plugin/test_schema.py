@@ -352,6 +352,7 @@ properties = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @given(properties)
 def test_coercion_is_idempotent_and_equal_to_itself(values: dict[str, object]) -> None:
     once = Props.coerce(values)
@@ -360,6 +361,7 @@ def test_coercion_is_idempotent_and_equal_to_itself(values: dict[str, object]) -
     assert Props.check(values) == []
 
 
+@pytest.mark.slow
 @given(properties, properties)
 def test_the_same_instance_means_no_difference(before: dict[str, object], after: dict[str, object]) -> None:
     old, new = Props.coerce(before), Props.coerce(after)

@@ -84,6 +84,7 @@ def test_children_stop_one_after_another(start: Start, number: signal.Signals) -
     assert supervised.notes[2:] == ["second stops", "first stops"]
 
 
+@pytest.mark.slow
 def test_a_child_that_ends_is_started_again(start: Start) -> None:
     supervised = start()
     other = supervised.await_start("second")

@@ -228,6 +228,7 @@ def sqlite_rows(store: Store, statements: Statements) -> dict[str, int]:
 READ = {Dialect.POSTGRESQL: postgresql_rows, Dialect.MARIADB: mariadb_rows, Dialect.SQLITE: sqlite_rows}
 
 
+@pytest.mark.slow
 def test_no_statement_reads_rows_of_other_stacks(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     statements = Statements()
     statements.install(monkeypatch)

@@ -55,6 +55,7 @@ def test_clients_that_create_deployments_at_once_keep_the_limit_of_a_server(stor
         assert (done, fits(store, server)) == (FITTING, FITTING)
 
 
+@pytest.mark.slow
 @everywhere
 def test_clients_that_change_the_configs_of_deployments_at_once_keep_the_limit_of_a_server(store: Store) -> None:
     parts = software(store)
@@ -105,6 +106,7 @@ def test_a_config_is_deployed_while_it_is_deleted(store: Store, deletes_first: b
     assert refused == {"HTTPBadRequest" if deletes_first else "InvalidRestrictedAction"}
 
 
+@pytest.mark.slow
 @everywhere
 def test_resources_that_deploy_at_once_keep_the_limit_of_a_server(store: Store) -> None:
     """Some have deployed a smaller configuration before."""

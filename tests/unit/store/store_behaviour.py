@@ -374,6 +374,7 @@ def test_an_object_is_found_by_its_whole_id(store: Store) -> None:
         assert [row.name for row in store.resources.of_type_with_object("OS::Heat::Value", one)] == [one]
 
 
+@pytest.mark.slow
 @everywhere
 def test_rows_that_are_large_together_are_written(store: Store) -> None:
     """By default MariaDB refuses a statement of more than 16 MiB."""
@@ -1898,6 +1899,7 @@ def test_threads_claim_each_action_once(store: Store) -> None:
     assert sorted(claimed) == sorted(found.id for found in given)
 
 
+@pytest.mark.slow
 @everywhere
 def test_processes_claim_each_action_once(store: Store, url: str) -> None:
     given = [an_action() for _ in range(80)]
@@ -1940,6 +1942,7 @@ def _fork_within_a_transaction(url: str) -> None:
     store.close()
 
 
+@pytest.mark.slow
 @everywhere
 def test_a_child_of_a_fork_leaves_its_parents_transaction_alone(store: Store, url: str) -> None:
     parent = fresh("tests.unit.store.store_behaviour").Process(target=_fork_within_a_transaction, args=(url,))

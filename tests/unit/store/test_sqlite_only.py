@@ -274,6 +274,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.slow
 def test_the_kernel_frees_the_lock_of_a_dead_engine(store: Store, url: str) -> None:
     root = str(Path(__file__).parents[3])
     holder = subprocess.Popen(
@@ -292,6 +293,7 @@ def test_the_kernel_frees_the_lock_of_a_dead_engine(store: Store, url: str) -> N
     lock.close()
 
 
+@pytest.mark.slow
 def test_a_child_neither_keeps_the_lock_nor_lets_it_go(store: Store) -> None:
     lock = store.lock_engine({"pid": 1})
     assert lock is not None

@@ -177,6 +177,7 @@ def _edits(draw: st.DrawFn, document: dict) -> list[Edit]:
     return found
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_law_the_patch_and_the_text_lead_to_the_same(data: st.DataObject) -> None:
     document = {"heat_template_version": "2018-08-31", "resources": data.draw(st.dictionaries(_KEYS, _VALUES))}

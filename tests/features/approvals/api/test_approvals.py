@@ -391,6 +391,7 @@ def test_approvals_expire(tmp_path: Path) -> None:
         server.close()
 
 
+@pytest.mark.slow
 def test_what_ends_while_the_feature_is_off(tmp_path: Path) -> None:
     """Its approvals end with the next start. What still waits goes on."""
     settings = Settings(database=sqlite(tmp_path), lease_seconds=1e10)

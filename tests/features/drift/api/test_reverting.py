@@ -73,6 +73,7 @@ def test_by_command(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
     assert heat.get(f"{path}/drift")["drift"]["drifted"] == 0
 
 
+@pytest.mark.slow
 def test_accepting(heat: Heat, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """The template that `--write` leaves plans nothing."""
     here, file = Here(heat), tmp_path / "web.yaml"

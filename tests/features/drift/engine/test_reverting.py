@@ -90,6 +90,7 @@ def test_everything_is_put_back(cloudy: Cloudy) -> None:
         begin(cloudy, stack)
 
 
+@pytest.mark.slow
 def test_one_of_two(cloudy: Cloudy) -> None:
     """Acceptance 7."""
     stack = renamed(cloudy, cloudy.made(nets("a", "b", "c")), "a", "b")

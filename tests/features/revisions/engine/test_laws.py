@@ -71,6 +71,7 @@ def defined(stack: StackRecord) -> tuple[object, ...]:
     return stack.template_id, stack.environment, stack.tags, stack.timeout_mins, stack.disable_rollback
 
 
+@pytest.mark.slow
 @given(first=DEFINITIONS, later=st.lists(DEFINITIONS, min_size=1, max_size=3), to=st.integers(0, 9))
 def test_undo(engine: Engine, first: Asked, later: list[Asked], to: int) -> None:
     kept = Kept(engine)

@@ -171,6 +171,7 @@ def test_operations_that_no_rule_is_asked_for(heat: Heat) -> None:
     heat.call("DELETE", f"{path}/abandon", code=200)
 
 
+@pytest.mark.slow
 def test_a_rollback_is_not_asked(heat: Heat) -> None:
     """B6: the way back is open, also while a rule denies updates."""
     waiting = {"type": "OS::Heat::TestResource", "properties": {"value": "v", "wait_secs": 60}}

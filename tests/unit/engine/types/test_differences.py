@@ -3,6 +3,7 @@
 import sys
 from typing import Any
 
+import pytest
 from msgspec import UNSET
 
 from heatlite.core.differences import MAX_DIFFERENCES, MAX_VALUE
@@ -142,6 +143,7 @@ def test_an_ignored_part_that_is_wanted_anew() -> None:
     assert with_live(STORED, LIVE, parts, wanted)["metadata"] == {"x": 7, "y": {"z": [2]}, "n": 1}
 
 
+@pytest.mark.slow
 def test_long_lists() -> None:
     """The time grows with the length, not with its square."""
     many = [{"port": at} for at in range(1500)]

@@ -2,6 +2,7 @@
 
 from itertools import product
 
+import pytest
 from msgspec.structs import replace
 
 from heatlite.core.context import Context
@@ -44,6 +45,7 @@ def tree_of(locked: int | None, state: tuple[Verb, Status] | None, held: int, st
     return Tree(stacks, [], [action], holding, {}, {}, {}, True, NOW, Context("demo"))
 
 
+@pytest.mark.slow
 def test_what_refuses_is_a_fact() -> None:
     """Each refusal of an operation by a lock or an action names one of the facts."""
     refused = 0

@@ -27,6 +27,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(st.characters()), VALUES))
 def test_whatever_is_encrypted_comes_back(secret: JsonMap) -> None:
     cipher = Cipher([OLD], "here")

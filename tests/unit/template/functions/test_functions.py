@@ -745,6 +745,7 @@ def test_nested_calls_cannot_grow_without_end() -> None:
     assert "more than" in fails(long).message
 
 
+@pytest.mark.slow
 @table("name", FUNCTIONS[LATEST])
 def test_every_function_bears_the_deepest_nesting(name: str) -> None:
     for innermost in ("a", ["a"], {"a": "b"}):

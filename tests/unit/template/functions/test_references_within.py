@@ -99,6 +99,7 @@ TYPES = Registry(ALL_TYPES)
 VALUE: tuple[str, JsonMap] = ("OS::Heat::Value", {})
 
 
+@pytest.mark.slow
 def test_types_that_look_for_implied_dependencies_take_every_value() -> None:
     """All properties of all resources have the same value."""
     views = {name: view for name in TYPES.names() if (view := TYPES.find(name)) is not None}

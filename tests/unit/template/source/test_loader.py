@@ -236,6 +236,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(), JSON))
 def test_what_json_can_carry_comes_back(data: dict[str, object]) -> None:
     text = json.dumps(data)
