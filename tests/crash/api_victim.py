@@ -1,4 +1,7 @@
-"""An API process that ends itself at a chosen write of a request, by kill -9."""
+"""An API process that ends itself at a chosen write of a request, by kill -9.
+
+Within a transaction each write is undone by the kill, as all are by one before the commit: only that one is tried.
+"""
 
 import json
 import os
@@ -16,7 +19,7 @@ from heatlite.core.config import Settings
 from heatlite.engine.dispatch.hints import Hints
 from tests.crash.victim import SURVIVED, kill
 
-WRITE = re.compile(r"\s*(INSERT|UPDATE|DELETE|REPLACE|COMMIT)\b", re.IGNORECASE)
+WRITE = re.compile(r"\s*(INSERT|UPDATE|DELETE|REPLACE)\b", re.IGNORECASE)
 REFUSED = 6
 """Exit code of a process that answers with an error."""
 MAX_BUSY = 10
@@ -39,7 +42,7 @@ class Fuse:
 
 class Cursor(sqlite3.Cursor):
     def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
-        if WRITE.match(sql):
+        if sql == "COMMIT" or (WRITE.match(sql) and not self.connection.in_transaction):
             Fuse.burn()
         result = super().execute(sql, *parameters)
         if sql == "COMMIT":
@@ -47,7 +50,8 @@ class Cursor(sqlite3.Cursor):
         return result
 
     def executemany(self, sql: str, rows: Any) -> sqlite3.Cursor:  # type: ignore[override]
-        Fuse.burn()
+        if not self.connection.in_transaction:
+            Fuse.burn()
         return super().executemany(sql, rows)
 
 

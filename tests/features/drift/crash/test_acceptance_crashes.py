@@ -74,6 +74,6 @@ def test_killed_at_every_write() -> None:
             assert {one["name"] for one in cloud.call("network.networks", name="other")} == {"other"}  # type: ignore[union-attr,index,call-overload]
             assert servers.engine.store.inconsistencies(servers.engine.components.clock.now(), 0.0) == []
             if victim.exitcode == SURVIVED:
-                assert writes > 3
+                assert writes > 2
                 return
     pytest.fail("the victim dies for ever")
