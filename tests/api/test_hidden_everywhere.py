@@ -5,16 +5,20 @@ import logging
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from heatlite import administration, wiring
 from heatlite.core.config import Settings
+from heatlite.core.context import Context
 from heatlite.core.errors import DatabaseUnavailable
+from heatlite.core.json import JsonMap
 from heatlite.core.runtime.logs import CarryIds
+from heatlite.engine.state.requests import Request
 from heatlite.serving import preflight
-from heatlite.store.errors import UnreadableSecret
+from heatlite.store.errors import MissingKey, UnreadableSecret
 from heatlite.store.secrets.cipher import new_key
 from tests.api.conftest import Heat, value
 from tests.api.secret_history import HIDDEN, SECRET, History, environment, forms, found_in, template
@@ -257,3 +261,20 @@ def test_a_key_that_cannot_be_had_stops_a_server(tmp_path: Path) -> None:
     (tmp_path / "heatlite.key").mkdir()
     with pytest.raises(DatabaseUnavailable, match="the key file"):
         wiring.embedded(Settings(database=sqlite(tmp_path)))
+
+
+def test_one_command_reads_the_key_with_its_first_secret(tmp_path: Path) -> None:
+    key, settings = tmp_path / "heatlite.key", Settings(database=sqlite(tmp_path))
+    sealed: JsonMap = {
+        "heat_template_version": "2021-04-16",
+        "parameters": {"p": {"type": "string", "hidden": True, "default": SECRET}},
+        "resources": {"r": {"type": "OS::Heat::Value", "properties": {"value": {"get_param": "p"}}}},
+    }
+    with closing(wiring.embedded(settings, one_command=True)) as server:
+        server.stacks.create(Context("demo"), Request(name="open", template={"heat_template_version": "2021-04-16"}))
+        assert not key.exists()
+        server.stacks.create(Context("demo"), Request(name="sealed", template=sealed))
+        assert key.exists()
+    key.unlink()
+    with pytest.raises(MissingKey):
+        wiring.embedded(settings, one_command=True)
