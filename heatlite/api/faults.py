@@ -150,9 +150,10 @@ def _target(req: Request) -> Holder:
     parts = req.parts
     if (stack := req.stack) is not None:
         return existing(stack)
-    if "stack_name" in parts:
-        return Holder(kind="stack", id=parts.get("stack_id"))
-    name, value = ([("project", req.path), *parts.items()])[-1]
+    if "stack_id" in parts:
+        return Holder(kind="stack", id=parts["stack_id"])
+    # A stack that is yet to be made holds nothing: something of the project does.
+    name, value = [("project", ""), *((name, value) for name, value in parts.items() if name != "stack_name")][-1]
     return Holder(kind=name.removesuffix("_id").removesuffix("_name"), id=value)
 
 
