@@ -278,7 +278,7 @@ class TestLock:
         for entry in entries:
             assert entry.keys() == {
                 "id", "stack", "time", "last_time", "count", "request", "target", "requested_by", "effect",
-                "replayable", "detail",
+                "replayable", "detail", "query",
             }  # fmt: skip
             assert entry["detail"].startswith("The request was refused with 409. Stack s was under maintenance")
             assert "unlock" not in entry["detail"]
