@@ -13,7 +13,7 @@ from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.status import Status
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.features.simulator.feature import SimulatorSettings
 from heatlite.features.simulator.simulation import Simulation
 
@@ -89,7 +89,9 @@ def _create(
     server = wiring.embedded(settings)
     try:
         began = time.perf_counter()
-        stack = server.stacks.create(Context("demo"), Request(name="s", template=wanted or servers_with_ports(count)))
+        stack = server.stacks.create(
+            Context("demo"), StackRequest(name="s", template=wanted or servers_with_ports(count))
+        )
         threads = 0
         while True:
             found = server.store.stacks.get(stack.id)

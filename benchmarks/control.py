@@ -10,7 +10,7 @@ from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.store.records import StackRecord
 
 FEATURES = frozenset({"approvals", "change_policy", "guards", "parameter_sources", "revisions", "rules"})
@@ -44,13 +44,13 @@ def control(bench: Bench) -> None:
 
 
 def _made(server: wiring.Embedded, size: int) -> StackRecord:
-    stack = server.components.stacks.create(Context("p"), Request(name=f"s{size}", template=_template(size, 0)))
+    stack = server.components.stacks.create(Context("p"), StackRequest(name=f"s{size}", template=_template(size, 0)))
     return _at_rest(server, stack)
 
 
 def _updated(server: wiring.Embedded, stack: StackRecord, size: int, number: int) -> float:
     """Return the processor seconds of an update, from the request to its end."""
-    request, now = Request(template=_template(size, number + 1)), server.store.stacks.get(stack.id)
+    request, now = StackRequest(template=_template(size, number + 1)), server.store.stacks.get(stack.id)
     assert now is not None
     update = partial(server.components.stacks.update, Context("p"), now, request, existing=False)
     began = time.process_time()

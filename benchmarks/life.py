@@ -16,7 +16,7 @@ from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Status
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.features.drift.states import DriftState
 from heatlite.features.drift.store.store import DriftQuery, DriftStore
 from heatlite.features.ownership.bodies import ImportRequest
@@ -135,7 +135,7 @@ def _stack(server: Embedded, resources: Mapping[str, Json] | None = None) -> Sta
     if resources is None:
         resources = {f"n{number}": {"type": NET, "properties": {"name": f"n{number}"}} for number in range(CHECKED)}
     template: JsonMap = {"heat_template_version": "2021-04-16", "resources": resources}
-    stack = server.components.stacks.create(CALLER, Request(name="s", template=template))
+    stack = server.components.stacks.create(CALLER, StackRequest(name="s", template=template))
     return _settle(server, stack)
 
 

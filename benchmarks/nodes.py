@@ -21,7 +21,7 @@ from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.ids import new_id
 from heatlite.core.json import Json
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.features.nodes.agents.orchestrator import MAX_REST
 from heatlite.features.nodes.agents.registration import Registered
 from heatlite.features.nodes.operations import NodeOperations
@@ -64,7 +64,7 @@ class Fleet:
         names = [f"n{number}" for number in range(COUNT)]
         resources = {name: {"type": "OS::Heat::DeployedServer"} for name in names}
         document: Json = {"heat_template_version": "2021-04-16", "resources": resources}
-        made = self.server.stacks.create(Context("demo"), Request(name="s", template=document))
+        made = self.server.stacks.create(Context("demo"), StackRequest(name="s", template=document))
         self._until(lambda: not self.store.actions.live([made.id]))
         found = self.store.stacks.get(made.id)
         assert found is not None

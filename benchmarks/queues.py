@@ -39,7 +39,7 @@ def heatlite(broker: str, prefix: str, take: Take | None) -> Send:
     A worker program receives.
     """
     from heatlite.core.config import Settings
-    from heatlite.core.status import Kind
+    from heatlite.core.status import WorkKind
     from heatlite.engine.dispatch.distributed import CeleryDispatcher
     from heatlite.store.records import Announcement
 
@@ -47,7 +47,7 @@ def heatlite(broker: str, prefix: str, take: Take | None) -> Send:
     if take is not None:
         return _worker_program(settings, broker, take)
     dispatcher = CeleryDispatcher(settings, broker)
-    return lambda name: dispatcher.announce(Announcement(name, Kind.STACK, None, True))
+    return lambda name: dispatcher.announce(Announcement(name, WorkKind.STACK, None, True))
 
 
 def _worker_program(settings: "Settings", broker: str, take: Take) -> Send:
@@ -76,14 +76,14 @@ def _worker_program(settings: "Settings", broker: str, take: Take) -> Send:
 def celery(broker: str, prefix: str, _take: Take | None) -> Send:
     """Celery's own call, which sends before it returns; received as by `heatlite`."""
     from heatlite.core.config import Settings
-    from heatlite.core.status import Kind
+    from heatlite.core.status import WorkKind
     from heatlite.engine.dispatch.distributed import CeleryDispatcher
     from heatlite.store.records import Announcement
 
     if _take is not None:
         return heatlite(broker, prefix, _take)
     dispatcher = CeleryDispatcher(Settings("sqlite:///unused", queue_prefix=prefix), broker)
-    return lambda name: dispatcher.send(Announcement(name, Kind.STACK, None, True))
+    return lambda name: dispatcher.send(Announcement(name, WorkKind.STACK, None, True))
 
 
 def threads(_broker: str, _prefix: str, take: Take | None) -> Send:

@@ -12,7 +12,7 @@ from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.status import Status
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.features.quota.parts import Quotas
 from heatlite.features.simulator.feature import SimulatorSettings
 from heatlite.features.simulator.simulation import Simulation
@@ -37,7 +37,7 @@ def quota(bench: Bench) -> None:
     limits = server.components.of(Quotas).limits
     callers = {"no_quota": Context("demo", options={"quota_check": "off"}), "quota": Context("demo")}
     try:
-        plan = Request(name="large", template=servers_with_ports(PLANNED))
+        plan = StackRequest(name="large", template=servers_with_ports(PLANNED))
         for _ in range(PLANS):
             for name, caller in callers.items():
                 limits.forget()
@@ -45,7 +45,7 @@ def quota(bench: Bench) -> None:
                 began = time.thread_time()
                 server.stacks.preview_create(caller, plan, plan=True)
                 bench.add(f"plan_{name}", (time.thread_time() - began) * 1000)
-        stack = server.stacks.create(callers["no_quota"], Request(name="s", template=servers_with_ports(UPDATED)))
+        stack = server.stacks.create(callers["no_quota"], StackRequest(name="s", template=servers_with_ports(UPDATED)))
         stack = _complete(server, stack)
         for turn in range(UPDATES):
             for name, caller in callers.items():
@@ -55,7 +55,7 @@ def quota(bench: Bench) -> None:
                 changed["resources"]["port0"]["properties"]["name"] = f"{name}{turn}"
                 with _counted() as calls:
                     began = time.thread_time()
-                    server.stacks.update(caller, stack, Request(template=changed), existing=False)
+                    server.stacks.update(caller, stack, StackRequest(template=changed), existing=False)
                     bench.add(f"update_{name}", (time.thread_time() - began) * 1000)
                     bench.add(f"update_{name}_calls", len(calls))
                 stack = _complete(server, stack)

@@ -9,7 +9,7 @@ from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.json import Json, JsonMap
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.features.change_policy.document import ProjectDocument
 from heatlite.features.change_policy.operations import ChangePolicies
 
@@ -23,7 +23,7 @@ def rules(bench: Bench) -> None:
     core, caller = server.components, Context("p")
     policies = ChangePolicies(core.store, core.clock, core.settings)
     for resources, count, looks in ((1000, 100, LOOKS), (20_000, 20, 3)):
-        request = Request(name="s", template=_template(resources), disable_rollback=True)
+        request = StackRequest(name="s", template=_template(resources), disable_rollback=True)
         for name, told in (("bare", 0), ("judged", count)):
             policies.put(caller, _policy(told))
             for _ in range(looks):

@@ -15,7 +15,7 @@ try:
 
     from heatlite.cli import main as command_line
     from heatlite.cli.session import Projects
-    from heatlite.cli.transport import HTTPTransport, Transport, WSGITransport, credentials
+    from heatlite.cli.transport import ApiTransport, HTTPTransport, WSGITransport, credentials
     from heatlite.core.config import Auth, Settings, load
     from heatlite.core.json import JsonMap
 
@@ -78,7 +78,7 @@ class Program:
         url = None if engine is None else engine.get("url")
         return str(url) if url else None
 
-    def connect(self, settings: Settings, reads_only: bool) -> Transport:
+    def connect(self, settings: Settings, reads_only: bool) -> ApiTransport:
         url = self.running_server(settings)
         if url is not None:
             return HTTPTransport(url, credentials(settings), is_here=True)

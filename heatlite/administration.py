@@ -25,7 +25,7 @@ from heatlite.store.store import Store
 if TYPE_CHECKING:
     from heatlite.store.admin.backup import Backup, RestoreResult
     from heatlite.store.admin.consistency import Inconsistency
-    from heatlite.store.admin.migrate import Migration
+    from heatlite.store.admin.migrate import MigrationScript
     from heatlite.store.admin.rotation import RotationResult
 
 log = logging.getLogger(__name__)
@@ -152,7 +152,7 @@ def upgrade(settings: Settings) -> list[str]:
         return _upgrade(store)
 
 
-def migration_status(settings: Settings) -> "list[Migration]":
+def migration_status(settings: Settings) -> "list[MigrationScript]":
     """List the migrations, and whether each is applied."""
     with closing(_opened(settings)) as store:
         return store.status()

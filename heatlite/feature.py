@@ -45,12 +45,12 @@ if TYPE_CHECKING:
     from heatlite.engine.admission.inputs import Supplier
     from heatlite.engine.state.guarding import Guarding
     from heatlite.engine.state.requests import StackAction
-    from heatlite.engine.why.tree import Told, Tree
+    from heatlite.engine.why.tree import ExplainedTree, Told
     from heatlite.plugin.registry import Registry
     from heatlite.store.feature_store import FeatureStore, Series
     from heatlite.store.records import ActionRecord
     from heatlite.store.store import Store
-    from heatlite.template.source.loader import Source
+    from heatlite.template.source.loader import SourceText
     from heatlite.template.types import Installation
 
 log = logging.getLogger(__name__)
@@ -197,7 +197,7 @@ class Feature:
     def guarding(self, components: "Components") -> "Guarding | None":
         """Return its part in updates that may be taken back. At most one feature has one."""
 
-    def why(self, components: "Components", tree: "Tree", told: "Sequence[Told]") -> "Sequence[Told]":
+    def why(self, components: "Components", tree: "ExplainedTree", told: "Sequence[Told]") -> "Sequence[Told]":
         """Return the facts on a stack tree with its own.
 
         `told` are those of the core and of features before it. It may add better ways out to them. It reads with
@@ -212,7 +212,7 @@ class Feature:
     def defined(self, components: "Components", definition: "NewDefinition") -> None:
         """Take part in the transaction that stores a definition of a root stack."""
 
-    def problems(self, document: "Source") -> "Sequence[Problem] | None":
+    def problems(self, document: "SourceText") -> "Sequence[Problem] | None":
         """Return the problems of a document in its language. None: it is in another one."""
 
     def noted(self, client: "Client", stack: "Stack") -> "Mapping[str, Object]":

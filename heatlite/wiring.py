@@ -572,8 +572,8 @@ def metering(settings: Settings, store: Store, clock: Clock, hints: Hints | None
     meter = Meter()
     if settings.metrics:
         try:
-            from heatlite.api.metrics import Metrics
+            from heatlite.api.metrics import ProcessMetrics
         except ImportError as error:
             raise MissingLibrary("The setting metrics", error.name, "server") from error
-        meter = Metrics(store, clock, _has_engine(hints))
+        meter = ProcessMetrics(store, clock, _has_engine(hints))
     return meter

@@ -107,9 +107,9 @@ def serve_metrics(settings: Settings, meter: Meter) -> Callable[[], None]:
     """
     if not settings.metrics or not settings.metrics_port:
         return lambda: None
-    from heatlite.api.metrics import Metrics, serve
+    from heatlite.api.metrics import ProcessMetrics, serve
 
-    assert isinstance(meter, Metrics)
+    assert isinstance(meter, ProcessMetrics)
     try:
         return serve(meter, settings.host, settings.metrics_port)
     except OSError as error:

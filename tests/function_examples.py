@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from heatlite.core.errors import HeatliteError, InvalidTemplateAttribute
 from heatlite.core.json import Json, JsonMap
-from heatlite.template.dialects import Dialect
+from heatlite.template.dialects import TemplateVersion
 from heatlite.template.document import Definition, Template
 from heatlite.template.environment import Environment
 from heatlite.template.expression import fields, resolve
@@ -108,7 +108,7 @@ _PLAIN: Mapping[str, Mapping[str, Json]] = {
 }
 
 
-def references(dialect: Dialect) -> dict[str, Json]:
+def references(dialect: TemplateVersion) -> dict[str, Json]:
     """Return values that refer to something, by what they are called."""
     plain = _PLAIN[dialect.kind]
     found: dict[str, Json] = {**plain}
@@ -132,7 +132,7 @@ class Call(Struct, frozen=True):
     """Its value once all is known."""
 
 
-def calls(dialect: Dialect) -> Iterator[Call]:
+def calls(dialect: TemplateVersion) -> Iterator[Call]:
     """Yield every function of a dialect over every reference, wrong calls too."""
     for name, function in dialect.functions.items():
         if function.summary:  # not of an earlier version only
@@ -146,7 +146,7 @@ def put_in(row: Json, reference: Json) -> Json:
     return json.loads(json.dumps(row).replace(f'"{HERE}"', json.dumps(reference)))  # type: ignore[no-any-return]
 
 
-def document(dialect: Dialect, **resources: tuple[str, JsonMap]) -> JsonMap:
+def document(dialect: TemplateVersion, **resources: tuple[str, JsonMap]) -> JsonMap:
     """Return a template with what the calls refer to.
 
     `resources`: type and properties by name.
@@ -181,7 +181,7 @@ def document(dialect: Dialect, **resources: tuple[str, JsonMap]) -> JsonMap:
 FILES = {"file": "text"}
 
 
-def bound(dialect: Dialect, values: JsonMap, secret: object, facade: JsonMap | None = None) -> Definition:
+def bound(dialect: TemplateVersion, values: JsonMap, secret: object, facade: JsonMap | None = None) -> Definition:
     """Return a definition with the values as properties of the resource x."""
     made = document(dialect, known=("T", {}), later=("T", {}), x=("T", values))
     environment = Environment(parameters={"secret": secret})  # type: ignore[dict-item]  # UNKNOWN is allowed there
@@ -200,14 +200,14 @@ class Known:
         return {"k": "v", "l": ["w"]} if attribute == "show" else f"{attribute}-of-{name}"
 
 
-def right_calls(dialect: Dialect, facade: JsonMap | None = None) -> Iterator[Call]:
+def right_calls(dialect: TemplateVersion, facade: JsonMap | None = None) -> Iterator[Call]:
     """Yield the calls that have a value once all is known."""
     made = list(calls(dialect))
     values = known_values(dialect, [one.call for one in made], facade)
     yield from (replace(one, value=values[number]) for number, one in enumerate(made) if number in values)
 
 
-def known_values(dialect: Dialect, given: Sequence[Json], facade: JsonMap | None = None) -> dict[int, object]:
+def known_values(dialect: TemplateVersion, given: Sequence[Json], facade: JsonMap | None = None) -> dict[int, object]:
     """Return the values of calls once all is known, by number. Wrong calls have none."""
     definition = bound(dialect, {str(number): one for number, one in enumerate(given)}, "s3cret", facade)
     parsed = fields(definition.resources["x"].properties)

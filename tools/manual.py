@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Iterator
 
 from heatlite.cli.main import build_parser, with_features
-from heatlite.cli.parser import Parser
+from heatlite.cli.parser import CommandParser
 from heatlite.feature import installed
 
 _FRAME = """.TH HEATLITE 1 "" "heatlite" "User Commands"
@@ -79,7 +79,7 @@ def page() -> str:
     return "\n".join([*lines, _END])
 
 
-def _command(parser: Parser, words: str) -> Iterator[str]:
+def _command(parser: CommandParser, words: str) -> Iterator[str]:
     """Yield the lines on a command and those below it. Aliases have none."""
     if parser.prog != f"heatlite {words}":
         return

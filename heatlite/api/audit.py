@@ -11,7 +11,7 @@ from heatlite.api.request import Request
 from heatlite.core.clock import Clock
 from heatlite.core.context import Context
 from heatlite.core.errors import DatabaseUnavailable
-from heatlite.store.audit import AuditLog, AuditRecord, Outcome
+from heatlite.store.audit import AuditLog, AuditOutcome, AuditRecord
 
 log = logging.getLogger(__name__)
 
@@ -111,10 +111,10 @@ class AuditTrail:
         )
 
 
-def _outcome(status: int) -> Outcome:
+def _outcome(status: int) -> AuditOutcome:
     if status < 400:
-        return Outcome.DONE
-    return Outcome.REFUSED if status < 500 else Outcome.FAILED
+        return AuditOutcome.DONE
+    return AuditOutcome.REFUSED if status < 500 else AuditOutcome.FAILED
 
 
 def _caller(req: Request) -> Context | None:

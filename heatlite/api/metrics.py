@@ -58,7 +58,7 @@ ON_STACKS = [verb for verb in Verb if verb not in (Verb.INIT, Verb.ROLLBACK)]
 """Verbs of actions."""
 
 
-class Metrics(Meter):
+class ProcessMetrics(Meter):
     """The metrics of this process, in a registry of their own."""
 
     def __init__(self, store: Store, clock: Clock, has_engine: Callable[[], bool]) -> None:
@@ -272,7 +272,7 @@ def _end(connection: socket.socket) -> None:
         connection.shutdown(socket.SHUT_RDWR)
 
 
-def serve(metrics: Metrics, host: str, port: int) -> Callable[[], None]:
+def serve(metrics: ProcessMetrics, host: str, port: int) -> Callable[[], None]:
     """Serve the metrics at a port, at any path.
 
     Returns a function that stops the server.

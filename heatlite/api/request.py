@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from heatlite.core.context import MACHINE, Context, Replay
 from heatlite.core.runtime.logs import Ids
-from heatlite.store.audit import Entry
+from heatlite.store.audit import AuditEntry
 from heatlite.store.records import StackRecord
 
 REFUSAL = "heatlite.refusal"
@@ -59,7 +59,7 @@ class Request(falcon.Request):
         self.queued = []
         self.is_proven = True
         """False until the signature of the URL is verified, which names the caller."""
-        self.entry: Entry | None = None
+        self.entry: AuditEntry | None = None
         """The row in the audit log; None for a request that only reads."""
         self.operation = ""
         """The last rule of the access policy that was checked."""

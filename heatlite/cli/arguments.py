@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 
-from heatlite.cli.parser import EMPTY, Parser, filled
+from heatlite.cli.parser import EMPTY, CommandParser, filled
 from heatlite.core.json import JsonMap
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Command(Struct, frozen=True):
     server: bool
     examples: Sequence[str]
 
-    def add_to(self, above: Parser) -> None:
+    def add_to(self, above: CommandParser) -> None:
         """Add the parser of the command."""
         raw = argparse.RawDescriptionHelpFormatter
         parser = above.add_command(self.name, self.summary, self.aliases, formatter_class=raw)
@@ -158,7 +158,7 @@ class CommandGroup:
 
         return add
 
-    def add_to(self, above: Parser) -> None:
+    def add_to(self, above: CommandParser) -> None:
         """Add the parsers of all commands."""
         if self._name:
             above = above.add_command(self._name, self._summary)
@@ -169,7 +169,7 @@ class CommandGroup:
         for group in self._subgroups:
             group.add_to(above)
 
-    def extend(self, above: Parser) -> None:
+    def extend(self, above: CommandParser) -> None:
         """Add the options to commands of other modules, once all of them have been added."""
         for name, one, then in self._options:
             parser = above.commands.get(name)

@@ -9,12 +9,12 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from msgspec import Struct
 
-from heatlite.cli.errors import NO_ADDRESS, CommandError, Misuse, Refused
+from heatlite.cli.errors import NO_ADDRESS, CommandError, Misuse, RefusedRequest
 from heatlite.core.json import Json
 from heatlite.core.redaction.masking import origin
 
 if TYPE_CHECKING:
-    from heatlite.cli.transport import Answer, Transport
+    from heatlite.cli.transport import ApiTransport, HttpAnswer
 
 Object = Mapping[str, Json]
 
@@ -160,7 +160,7 @@ def _stack(fields: Object) -> Stack:
     )
 
 
-def _message(answer: "Answer") -> str:
+def _message(answer: "HttpAnswer") -> str:
     """Return the message of an error in Heat's fault format or another form."""
     if isinstance(answer.data, Mapping):
         error = answer.data.get("error")
@@ -174,7 +174,7 @@ def _message(answer: "Answer") -> str:
     return f"The server answered {answer.status}."
 
 
-def _kind(answer: "Answer") -> str:
+def _kind(answer: "HttpAnswer") -> str:
     """Return the type of an error in Heat's fault format; "" in another form."""
     error = answer.data.get("error") if isinstance(answer.data, Mapping) else None
     return text(error.get("type")) if isinstance(error, Mapping) else ""
@@ -196,7 +196,7 @@ class Client:
     Every method raises Refused for an error of the server, and Unreachable.
     """
 
-    def __init__(self, transport: "Transport", prefix: str) -> None:
+    def __init__(self, transport: "ApiTransport", prefix: str) -> None:
         self._transport = transport
         self._prefix = prefix
 
@@ -209,9 +209,9 @@ class Client:
             target += f"?{urlencode(query, doseq=True)}"
         answer = self._transport.request(method, target, body)
         if answer.status == HTTPStatus.UNAUTHORIZED:
-            raise Refused(self._transport.unauthorized() or _message(answer), answer.status)
+            raise RefusedRequest(self._transport.unauthorized() or _message(answer), answer.status)
         if answer.status >= 400:
-            raise Refused(_message(answer), answer.status, _kind(answer))
+            raise RefusedRequest(_message(answer), answer.status, _kind(answer))
         ignored = answer.headers.get("x-heatlite-ignored")
         if ignored is not None:
             print(f"Nothing was changed: {IGNORED.get(ignored, ignored)}.", file=sys.stderr)
@@ -281,24 +281,24 @@ class Client:
         """Extend the error for an unknown name by similar ones."""
         try:
             yield
-        except Refused as error:
+        except RefusedRequest as error:
             if error.status != 404:
                 raise
             from difflib import get_close_matches
 
             try:
                 close = get_close_matches(name, known())
-            except Refused:  # the caller may not list them
+            except RefusedRequest:  # the caller may not list them
                 raise error from None
             if not close:
                 raise
-            raise Refused(f"{error} Did you mean {' or '.join(close)}?", 404) from None
+            raise RefusedRequest(f"{error} Did you mean {' or '.join(close)}?", 404) from None
 
     def find_or_none(self, name: str) -> Stack | None:
         """Return a stack by name or id, or None."""
         try:
             return self._find(name)
-        except Refused as error:
+        except RefusedRequest as error:
             if error.status == 404:
                 return None
             raise
@@ -307,7 +307,7 @@ class Client:
         """Return the current state of the stack, or None once it is gone."""
         try:
             data = self.request("GET", stack.path, query={"resolve_outputs": "False"})
-        except Refused as error:
+        except RefusedRequest as error:
             if error.status == 404:
                 return None
             raise

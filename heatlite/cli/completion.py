@@ -9,7 +9,7 @@ from io import StringIO
 from heatlite.cli import contexts, transport
 from heatlite.cli.client import Client, text
 from heatlite.cli.errors import CommandError
-from heatlite.cli.parser import Parser
+from heatlite.cli.parser import CommandParser
 from heatlite.cli.session import Host, connect
 from heatlite.core.errors import HeatliteError
 
@@ -28,7 +28,7 @@ def begun(environ: Mapping[str, str] = os.environ) -> str:
     return words[1] if len(words) > 2 else ""
 
 
-def complete(parser: Parser, host: Host) -> None:
+def complete(parser: CommandParser, host: Host) -> None:
     """Answer a shell's request for completions, and exit."""
     import argcomplete
 

@@ -23,7 +23,7 @@ class Misuse(CommandError):
     exit_code = 2
 
 
-class Refused(ErrorAnswer, CommandError):
+class RefusedRequest(ErrorAnswer, CommandError):
     """The server answered with an error, whose text this is."""
 
     def __init__(self, message: str, status: int, kind: str = "") -> None:

@@ -19,7 +19,7 @@ from heatlite.cli.errors import CommandError, Misuse, describe
 from heatlite.core.errors import HTTPBadRequest, Invalid, Problem
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.template.source.loader import Path as Place
-from heatlite.template.source.loader import Source, load
+from heatlite.template.source.loader import SourceText, load
 
 MAX_FILE_SIZE = 4 * 1024 * 1024
 """Bytes. The server rejects larger bodies anyway."""
@@ -34,15 +34,15 @@ _NO_FILES = frozenset({"hooks", "restricted_actions", "replacement", "lifecycle_
 class Bundle(Struct, frozen=True):
     """A template with all of its files, ready to be sent."""
 
-    template: Source
+    template: SourceText
     """The template with addresses for paths. Its places are those in the file."""
     files: dict[str, str]
-    environments: list[Source]
+    environments: list[SourceText]
     environment: JsonMap
     """All environments merged."""
     environment_files: list[str] = []
     """Names in `files` of environments that the server has to merge."""
-    children: dict[str, Source] = {}
+    children: dict[str, SourceText] = {}
     """Templates that implement types, by their names in `files`."""
     outside: dict[Path, Path] = {}
     """Files outside of the permitted folders → the document that names each."""
@@ -93,7 +93,7 @@ def _open_now(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
 
 
-def load_file(path: Path, kind: str = "Template", wanted_by: Path | None = None) -> Source:
+def load_file(path: Path, kind: str = "Template", wanted_by: Path | None = None) -> SourceText:
     """Load a YAML or JSON file.
 
     Raises CommandError if it cannot be read, HTTPBadRequest if it is neither.
@@ -115,14 +115,14 @@ class _Gatherer:
     def __init__(self, faults: list[Problem] | None, folders: Sequence[Path]) -> None:
         """`folders` are permitted besides the folder of the document on the command line."""
         self.files: dict[str, str] = {}
-        self.children: dict[str, Source] = {}
+        self.children: dict[str, SourceText] = {}
         self.outside: dict[Path, Path] = {}
         self._folders = [folder.resolve() for folder in folders]
         self._root = Path()
-        self._documents: dict[Path, Source] = {}
+        self._documents: dict[Path, SourceText] = {}
         self._faults = faults
 
-    def document(self, path: Path, kind: str = "Template", wanted_by: Path | None = None) -> Source:
+    def document(self, path: Path, kind: str = "Template", wanted_by: Path | None = None) -> SourceText:
         """Load a document from the command line or one that another names.
 
         Raises as `load_file`.

@@ -12,8 +12,8 @@ from typing import NoReturn
 
 from heatlite import __version__
 from heatlite.cli.arguments import CommandGroup, Run, Sections
-from heatlite.cli.errors import CommandError, Refused
-from heatlite.cli.parser import MISUSE, Parser, print_error, with_percents_last
+from heatlite.cli.errors import CommandError, RefusedRequest
+from heatlite.cli.parser import MISUSE, CommandParser, print_error, with_percents_last
 from heatlite.cli.session import Host, StatedFeature
 from heatlite.core import config
 from heatlite.core.config import BadSetting
@@ -88,9 +88,9 @@ def _hint(word: str, names: Sequence[str]) -> str:
     return f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(names)}"
 
 
-def build_parser(sections: Sections = SECTIONS) -> Parser:
+def build_parser(sections: Sections = SECTIONS) -> CommandParser:
     """Build the parser with the commands of some sections."""
-    parser = Parser(
+    parser = CommandParser(
         prog="heatlite",
         usage="heatlite COMMAND [OPTION ...]",
         description="Stacks from Heat templates, in one process.",
@@ -160,7 +160,7 @@ def _has_further_flag(command: str, words: Sequence[str], found: Sections) -> bo
 
 def _switches(words: Sequence[str], host: Host) -> Callable[[str], bool]:
     """Return what tells the features that are on."""
-    parser = Parser(prog="heatlite", add_help=False, allow_abbrev=False)
+    parser = CommandParser(prog="heatlite", add_help=False, allow_abbrev=False)
     parser.add_argument("--config", type=Path)
     try:
         return config.load(host.features, file=parser.parse_known_args(words)[0].config).has_feature
@@ -192,7 +192,7 @@ def parse(arguments: Sequence[str], sections: Sections = SECTIONS) -> argparse.N
     _check_commands(parser, arguments)
     parsed, unknown = parser.parse_known_args(with_percents_last(arguments))
     if unknown:
-        command: Parser = parsed.parser
+        command: CommandParser = parsed.parser
         import difflib
 
         flags = [flag for one in (*command.arguments, *command.general) for flag in one.option_strings]
@@ -202,7 +202,7 @@ def parse(arguments: Sequence[str], sections: Sections = SECTIONS) -> argparse.N
     return parsed
 
 
-def _check_commands(parser: Parser, words: Iterable[str]) -> None:
+def _check_commands(parser: CommandParser, words: Iterable[str]) -> None:
     """Exit with an error if a word is to be a command and is none."""
     for word in words:
         if word.startswith("-") or not parser.commands:
@@ -279,7 +279,7 @@ def _run(arguments: Sequence[str] | None, host: Host) -> int:
         parsed = parse(words or ["--help"], _sections(words, host))
         command: Run = parsed.run
         return command(parsed, host)
-    except Refused as error:
+    except RefusedRequest as error:
         _record(parsed, str(error), error.status)
         _complain(f"{error} (HTTP {error.status})")
     except CommandError as error:

@@ -16,12 +16,12 @@ EMPTY = "is empty; is a variable of the shell not set?"
 _PERCENT = re.compile(r"-\d*\.?\d+%")
 
 
-class Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """A parser of a command, or of a word before commands."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.commands: dict[str, Parser] = {}
+        self.commands: dict[str, CommandParser] = {}
         """Parsers of the commands below, by name and alias."""
         self.arguments: list[argparse.Action] = []
         """Arguments of the command, without those that all commands have."""
@@ -36,9 +36,11 @@ class Parser(argparse.ArgumentParser):
         """Have commands below."""
         self._added: Any = self.add_subparsers(metavar="COMMAND", required=True, **options)
 
-    def add_command(self, name: str, summary: str, aliases: Sequence[str] = (), **options: Any) -> "Parser":
+    def add_command(self, name: str, summary: str, aliases: Sequence[str] = (), **options: Any) -> "CommandParser":
         """Add a command below."""
-        made: Parser = self._added.add_parser(name, help=summary, description=summary, aliases=[*aliases], **options)
+        made: CommandParser = self._added.add_parser(
+            name, help=summary, description=summary, aliases=[*aliases], **options
+        )
         self.commands.update(dict.fromkeys((name, *aliases), made))
         return made
 
@@ -49,7 +51,7 @@ class Parser(argparse.ArgumentParser):
             return words
         return words if {*words[1:2]} & {*group.commands} else [words[0], group.default, *words[1:]]
 
-    def below(self) -> Iterator["Parser"]:
+    def below(self) -> Iterator["CommandParser"]:
         """Iterate over this parser and all below."""
         yield self
         for child in dict.fromkeys(self.commands.values()):

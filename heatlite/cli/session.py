@@ -13,13 +13,13 @@ from msgspec import Struct
 from heatlite.cli import contexts
 from heatlite.cli.arguments import Sections
 from heatlite.cli.client import Client, Object, Stack, an_object, split_endpoint, text
-from heatlite.cli.transport import HTTPTransport, Transport, WSGITransport, credentials
+from heatlite.cli.transport import ApiTransport, HTTPTransport, WSGITransport, credentials
 from heatlite.core import config
 from heatlite.core.json import JsonMap
 
 if TYPE_CHECKING:
     from heatlite.core.errors import Problem
-    from heatlite.template.source.loader import Source
+    from heatlite.template.source.loader import SourceText
     from heatlite.template.types import TypeCatalog
 
 Projects = Mapping[str, frozenset[str]]
@@ -46,7 +46,7 @@ class StatedFeature(Protocol):
     commands: Sections
     extends: Mapping[str, Sequence[str]]
 
-    def problems(self, document: "Source") -> "Sequence[Problem] | None":
+    def problems(self, document: "SourceText") -> "Sequence[Problem] | None":
         """Return the problems of a document in its language. None: it is in another one."""
 
     def noted(self, client: Client, stack: Stack) -> Mapping[str, Object]:
@@ -78,7 +78,7 @@ class Host(Protocol):
     def running_server(self, settings: config.Settings) -> str | None:
         """Return the address of the server that runs on this database, or None."""
 
-    def connect(self, settings: config.Settings, reads_only: bool) -> Transport:
+    def connect(self, settings: config.Settings, reads_only: bool) -> ApiTransport:
         """Connect to the running server of this database, or start one in this process.
 
         With `reads_only`, the one in this process has no engine, and starts no work.
@@ -231,7 +231,7 @@ def connect(arguments: argparse.Namespace, host: Host, reads_only: bool = False)
     named = endpoint(arguments)
     if named is not None:
         url, prefix = split_endpoint(named, project(arguments))
-        transport: Transport = HTTPTransport(url, credentials(settings(arguments, host)), authority(arguments))
+        transport: ApiTransport = HTTPTransport(url, credentials(settings(arguments, host)), authority(arguments))
     else:
         _, prefix = split_endpoint("http://localhost", project(arguments))
         chosen = settings(arguments, host)

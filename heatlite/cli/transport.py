@@ -41,7 +41,7 @@ class Unreachable(CommandError):
     """No server answers at the address."""
 
 
-class Answer(Struct, frozen=True):
+class HttpAnswer(Struct, frozen=True):
     """A response.
 
     `data` is the decoded JSON, or the text if it is not JSON; header names are lower case.
@@ -52,11 +52,11 @@ class Answer(Struct, frozen=True):
     data: Json
 
 
-class Transport(ABC):
+class ApiTransport(ABC):
     """A transport to the API. As a context manager, it closes itself."""
 
     @abstractmethod
-    def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
         """Send one request. `target` is path and query. Raises Unreachable."""
 
     place = ""
@@ -70,7 +70,7 @@ class Transport(ABC):
     def close(self) -> None:
         """Release the resources of the transport."""
 
-    def request(self, method: str, target: str, body: Json = None) -> Answer:
+    def request(self, method: str, target: str, body: Json = None) -> HttpAnswer:
         """Send `body` (None: no body) as JSON and follow redirects. Raises Unreachable."""
         payload = b"" if body is None else dump(body).encode()
         headers = {"Accept": "application/json"}
@@ -96,7 +96,7 @@ class Transport(ABC):
         self.close()
 
 
-def decode(status: int, headers: Mapping[str, str], payload: bytes) -> Answer:
+def decode(status: int, headers: Mapping[str, str], payload: bytes) -> HttpAnswer:
     text = payload.decode("utf-8", "replace")
     data: Json = text
     if payload and "application/json" in headers.get("content-type", ""):  # an empty body is not JSON
@@ -104,10 +104,10 @@ def decode(status: int, headers: Mapping[str, str], payload: bytes) -> Answer:
             data = parse(text)
         except ValueError:
             raise CommandError(f"The server answered {status} with JSON that cannot be read: {text[:200]!r}") from None
-    return Answer(status, headers, data)
+    return HttpAnswer(status, headers, data)
 
 
-class HTTPTransport(Transport):
+class HTTPTransport(ApiTransport):
     """HTTP. Each request has its own connection, since a server may close idle ones."""
 
     def __init__(
@@ -161,7 +161,7 @@ class HTTPTransport(Transport):
     def close(self) -> None:
         """Do nothing: no connection is kept."""
 
-    def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
         connection = self._connect()
         if self._tunnel is not None:
             connection.set_tunnel(*self._tunnel)
@@ -237,7 +237,7 @@ def credentials(settings: Settings) -> dict[str, str]:
     return {"Authorization": f"Basic {pair.decode()}"}
 
 
-class WSGITransport(Transport):
+class WSGITransport(ApiTransport):
     """A WSGI application in this process (PEP 3333)."""
 
     def __init__(self, app: "WSGIApplication", close: Callable[[], None] | None = None, place: str = "") -> None:
@@ -250,7 +250,7 @@ class WSGITransport(Transport):
         if self._close is not None:
             self._close()
 
-    def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
         path, _, query = target.partition("?")
         environ: dict[str, object] = {
             "REQUEST_METHOD": method,

@@ -38,7 +38,7 @@ LOAD_BALANCER: Final = Service("load_balancer", "/v2.0")
 MESSAGING: Final = Service("messaging", "/v2", {"Client-ID": str(uuid.uuid4())})
 
 
-class Kind(Struct, frozen=True):
+class ObjectKind(Struct, frozen=True):
     """A kind of object with the regular verbs."""
 
     path: str
@@ -59,7 +59,7 @@ class Kind(Struct, frozen=True):
     """True if requests contain the object without its key `one`."""
 
 
-class Call(Struct, frozen=True):
+class RestCall(Struct, frozen=True):
     """A single request whose attributes are its body, or its query where it has none."""
 
     method: str
@@ -116,7 +116,7 @@ def _endpoint(service: Service, connection: "Connection") -> str:
 class Objects:
     """The regular verbs of one kind."""
 
-    def __init__(self, service: Service, noun: str, kind: Kind) -> None:
+    def __init__(self, service: Service, noun: str, kind: ObjectKind) -> None:
         self._service = service
         self._noun = noun
         self._kind = kind
@@ -193,7 +193,7 @@ class Objects:
 
 
 def _send(
-    service: Service, call: Call, connection: "Connection", *arguments: str, **attributes: Json
+    service: Service, call: RestCall, connection: "Connection", *arguments: str, **attributes: Json
 ) -> JsonMap | list[JsonMap]:
     path = call.path.format(*arguments)
     if call.in_query or call.method in ("GET", "DELETE"):
@@ -206,9 +206,9 @@ class RestTables(Struct, frozen=True):
     """Services in plain REST."""
 
     services: Sequence[Service]
-    kinds: Mapping[str, Kind] = {}
+    kinds: Mapping[str, ObjectKind] = {}
     """Objects by ``service.noun``, the end of their verbs."""
-    calls: Mapping[str, Call] = {}
+    calls: Mapping[str, RestCall] = {}
     """Requests by their verb."""
 
     def verbs(self) -> Iterator[tuple[str, Callable[..., object]]]:
@@ -230,17 +230,17 @@ CORE: Final = RestTables(
     ),
     kinds={
         # The SDK gives objects without an id, and sends quotas by old names.
-        "load_balancer.availability_zone": Kind(
+        "load_balancer.availability_zone": ObjectKind(
             "/lbaas/availabilityzones", "availability_zone", "availability_zones", key="name"
         ),
-        "load_balancer.quota": Kind("/lbaas/quotas", "quota", "quotas", key="project_id"),
-        "messaging.queue": Kind("/queues", many="queues", key="name"),
+        "load_balancer.quota": ObjectKind("/lbaas/quotas", "quota", "quotas", key="project_id"),
+        "messaging.queue": ObjectKind("/queues", many="queues", key="name"),
     },
     calls={
-        "messaging.delete_message": Call("DELETE", "/queues/{}/messages/{}"),
-        "messaging.messages": Call("GET", "/queues/{}/messages"),
-        "messaging.post_messages": Call("POST", "/queues/{}/messages"),
-        "messaging.put_queue": Call("PUT", "/queues/{}", "metadata"),
+        "messaging.delete_message": RestCall("DELETE", "/queues/{}/messages/{}"),
+        "messaging.messages": RestCall("GET", "/queues/{}/messages"),
+        "messaging.post_messages": RestCall("POST", "/queues/{}/messages"),
+        "messaging.put_queue": RestCall("PUT", "/queues/{}", "metadata"),
     },
 )
 """Services of the core's types."""

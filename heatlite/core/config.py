@@ -19,7 +19,7 @@ from heatlite.core.errors import Invalid
 from heatlite.core.redaction.secret_fields import HidesSecrets
 from heatlite.core.runtime.logs import LogFormat
 from heatlite.core.runtime.setting_values import MAY_BE_UNLIMITED, TEXTS, UNLIMITED, Value, is_setting, setting_value
-from heatlite.core.status import Kind
+from heatlite.core.status import WorkKind
 
 log = logging.getLogger(__name__)
 
@@ -294,9 +294,9 @@ class Settings(HidesSecrets, frozen=True):
         for name in MAY_BE_UNLIMITED:
             if getattr(self, name) == UNLIMITED:
                 force_setattr(self, name, sys.maxsize)  # compares like any other limit
-        known = ", ".join(sorted(Kind))
+        known = ", ".join(sorted(WorkKind))
         for name in self.worker_kinds:
-            if name not in list(Kind):
+            if name not in list(WorkKind):
                 raise BadSetting(f"worker_kinds: there is no kind of work {name!r}; there are: {known}.")
 
     def of(self, kind: type[_Kind]) -> _Kind:
@@ -308,9 +308,9 @@ class Settings(HidesSecrets, frozen=True):
         return self.features is None or name in self.features
 
     @property
-    def kinds(self) -> frozenset[Kind] | None:
+    def kinds(self) -> frozenset[WorkKind] | None:
         """`worker_kinds`; None: all."""
-        return frozenset(Kind(name) for name in self.worker_kinds) or None
+        return frozenset(WorkKind(name) for name in self.worker_kinds) or None
 
     def time_limit(self, timeout: float) -> float:
         """Return the time limit of an action: that of its stack, or the default for 0."""

@@ -105,7 +105,7 @@ class Cause(StrEnum):
     """A restricted update that repairs marked resources."""
 
 
-class Kind(StrEnum):
+class WorkKind(StrEnum):
     """Kind of work. Workers may be restricted to some kinds."""
 
     STACK = "stack"

@@ -11,7 +11,7 @@ from typing import Final, cast
 from heatlite.core.json import Json
 
 
-class Kind(StrEnum):
+class PropertyKind(StrEnum):
     """The type of a property as the wire names it."""
 
     STRING = "string"
@@ -80,28 +80,28 @@ def _any(value: object) -> Json:
     return cast(Json, value)  # templates resolve to JSON
 
 
-CONVERTERS: Final[Mapping[Kind, Callable[[object], Json]]] = {
-    Kind.STRING: _string,
-    Kind.INTEGER: _integer,
-    Kind.NUMBER: _number,
-    Kind.BOOLEAN: _boolean,
-    Kind.LIST: _list,
-    Kind.MAP: _map,
-    Kind.ANY: _any,
+CONVERTERS: Final[Mapping[PropertyKind, Callable[[object], Json]]] = {
+    PropertyKind.STRING: _string,
+    PropertyKind.INTEGER: _integer,
+    PropertyKind.NUMBER: _number,
+    PropertyKind.BOOLEAN: _boolean,
+    PropertyKind.LIST: _list,
+    PropertyKind.MAP: _map,
+    PropertyKind.ANY: _any,
 }
 
-NULLS: dict[Kind, Json] = {
-    Kind.STRING: "",
-    Kind.INTEGER: 0,
-    Kind.NUMBER: 0,
-    Kind.BOOLEAN: False,
-    Kind.LIST: [],
-    Kind.MAP: {},
-    Kind.ANY: None,
+NULLS: dict[PropertyKind, Json] = {
+    PropertyKind.STRING: "",
+    PropertyKind.INTEGER: 0,
+    PropertyKind.NUMBER: 0,
+    PropertyKind.BOOLEAN: False,
+    PropertyKind.LIST: [],
+    PropertyKind.MAP: {},
+    PropertyKind.ANY: None,
 }
 
 
-def convert(kind: Kind, value: object) -> Json:
+def convert(kind: PropertyKind, value: object) -> Json:
     """Return the value as one of this kind. Raises ValueError with Heat's text.
 
     Booleans and integers become text where text is expected. Numeric text becomes a number, the texts true and false

@@ -25,7 +25,7 @@ from heatlite.plugin.constraints import GROUP as CONSTRAINTS
 from heatlite.plugin.constraints import announce_constraints
 from heatlite.plugin.descriptions.skeleton import skeleton
 from heatlite.plugin.resource import Resource, ResourceType
-from heatlite.template.patterns import Program, StepMeter
+from heatlite.template.patterns import CompiledPattern, StepMeter
 from heatlite.template.types import (
     Availability,
     Fault,
@@ -33,7 +33,7 @@ from heatlite.template.types import (
     NestedTemplate,
     PropertyType,
     ResourceTypeView,
-    Unavailable,
+    UnusableType,
 )
 
 GROUP = "heatlite.resources"
@@ -102,11 +102,11 @@ class Registry:
         other._availability = availability
         return other
 
-    def unavailable(self, type_name: str) -> Unavailable | None:
+    def unavailable(self, type_name: str) -> UnusableType | None:
         """Return why an installed type cannot be used, None if it can."""
         found = self._find(type_name)
         if found is not None and not isinstance(found, UnavailableType) and found.gone:
-            return Unavailable("ResourceTypeUnavailable", found.gone)
+            return UnusableType("ResourceTypeUnavailable", found.gone)
         return None if self._availability is None else self._availability(type_name)
 
     def register(self, cls: ResourceType) -> None:
@@ -173,7 +173,7 @@ class Registry:
         names = self.names()
         if name is not None:
             try:
-                pattern = Program(name, StepMeter().charge)
+                pattern = CompiledPattern(name, StepMeter().charge)
                 names = [known for known in names if pattern.begins(known)]
             except ValueError:
                 return []

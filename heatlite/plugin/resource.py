@@ -59,7 +59,7 @@ from msgspec import Struct
 
 from heatlite.core.errors import InvalidTemplateAttribute
 from heatlite.core.json import Json, JsonMap
-from heatlite.plugin.coercion import Kind
+from heatlite.plugin.coercion import PropertyKind
 from heatlite.plugin.handlers import VERBS, Handlers
 from heatlite.plugin.needs import Find, Need, counted
 from heatlite.plugin.ports import Account, Change, Facts
@@ -92,7 +92,7 @@ class Attribute(Struct, frozen=True):
 
     name: str
     doc: str
-    kind: Kind | None
+    kind: PropertyKind | None
 
     def describe(self) -> JsonMap:
         body: JsonMap = {"description": self.doc}
@@ -513,7 +513,7 @@ def _attribute(name: str, method: Callable[..., object]) -> Attribute:
     return Attribute(name, inspect.getdoc(method) or "", attribute_kind(annotation))
 
 
-def attribute_kind(annotation: object) -> Kind | None:
+def attribute_kind(annotation: object) -> PropertyKind | None:
     """The kind that an annotation of Python means; None where it is open."""
     if annotation == Json:
         return None
@@ -524,7 +524,7 @@ def attribute_kind(annotation: object) -> Kind | None:
     if origin in SCALARS:
         return SCALARS[origin]
     if inspect.isclass(origin) and issubclass(origin, Mapping):
-        return Kind.MAP
+        return PropertyKind.MAP
     if inspect.isclass(origin) and issubclass(origin, Sequence):
-        return Kind.LIST
+        return PropertyKind.LIST
     return None

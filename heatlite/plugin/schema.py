@@ -32,7 +32,7 @@ from typing import Any, ClassVar, cast, get_args, get_origin
 from heatlite.core.errors import Problem, StackValidationFailed
 from heatlite.core.json import Json, JsonMap, same
 from heatlite.core.redaction.masking import MASK
-from heatlite.plugin.coercion import CONVERTERS, NULLS, Kind
+from heatlite.plugin.coercion import CONVERTERS, NULLS, PropertyKind
 from heatlite.plugin.property_rules import Prop, constraints_of
 from heatlite.template.expression import UNKNOWN, Unknown, has_unknown
 from heatlite.template.parameters.constraints import CLOUD
@@ -99,7 +99,7 @@ class Field:
         """True if a value may name objects of the cloud, at any depth."""
         self.required = not written.given and not optional
         names_a_thing = self.find is not None or rules.get("custom") in CLOUD
-        self.blank = rules.get("blank", names_a_thing and self.kind is Kind.STRING)
+        self.blank = rules.get("blank", names_a_thing and self.kind is PropertyKind.STRING)
         self.default: Json = None
         if written.default is not None:
             faults: list[Fault] = []
@@ -107,26 +107,26 @@ class Field:
             if faults:
                 raise TypeError(f"Invalid default of {self.name}: {faults[0].text}")
 
-    def _kind_of(self, annotation: object, items: object) -> Kind:
+    def _kind_of(self, annotation: object, items: object) -> PropertyKind:
         if annotation == Json or annotation is object or annotation is Any:
-            return Kind.ANY
+            return PropertyKind.ANY
         scalar = SCALARS.get(annotation)
         if scalar is not None:
             return scalar
         if isinstance(annotation, type) and issubclass(annotation, Schema):
             self.schema = annotation
-            return Kind.MAP
+            return PropertyKind.MAP
         origin = get_origin(annotation) or annotation
         if not isinstance(origin, type):
             raise TypeError(f"{self.attribute}: {annotation} is no type that a property can have")
         if issubclass(origin, Mapping):
-            return Kind.MAP
+            return PropertyKind.MAP
         if issubclass(origin, Sequence):
             element = get_args(annotation)[0] if get_args(annotation) else Json
             if element != Json or items is not None:
                 self.item = Field("*", element, items if isinstance(items, Prop) else Prop(None, False, {}))
                 self.item.required = False
-            return Kind.LIST
+            return PropertyKind.LIST
         raise TypeError(f"{self.attribute}: {annotation} is no type that a property can have")
 
     def __get__(self, instance: "Schema | None", owner: type["Schema"]) -> object:
@@ -314,7 +314,9 @@ class Field:
         return body
 
 
-SCALARS: dict[object, Kind] = {str: Kind.STRING, int: Kind.INTEGER, float: Kind.NUMBER, bool: Kind.BOOLEAN}
+SCALARS: dict[object, PropertyKind] = {
+    str: PropertyKind.STRING, int: PropertyKind.INTEGER, float: PropertyKind.NUMBER, bool: PropertyKind.BOOLEAN
+}
 
 
 def _without_none(annotation: object) -> tuple[object, bool]:
@@ -516,7 +518,7 @@ class Schema:
             if field is None:
                 return ""
             schema = field.schema
-        return "" if field is None or field.kind is Kind.ANY else field.kind.value
+        return "" if field is None or field.kind is PropertyKind.ANY else field.kind.value
 
     @classmethod
     def _take(cls, values: Mapping[str, object], path: Path, faults: list[Fault]) -> dict[str, object]:
@@ -548,7 +550,7 @@ class Schema:
             if value is None or value == "" and cls.fields[old].blank:
                 continue
             if found.get(name) in (None, ""):
-                in_list = cls.fields[name].kind is Kind.LIST and cls.fields[old].kind is not Kind.LIST
+                in_list = cls.fields[name].kind is PropertyKind.LIST and cls.fields[old].kind is not PropertyKind.LIST
                 found[name] = [value] if in_list else value
             elif UNKNOWN not in (value, found[name]):
                 faults.append(Fault(path, f"Cannot use {name} and {old} at the same time", f"Leave out {old}."))

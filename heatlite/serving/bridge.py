@@ -26,7 +26,7 @@ from heatlite.api.request import REFUSAL
 from heatlite.core.errors import Overloaded
 from heatlite.core.runtime.bulkhead import MustWait, waits
 from heatlite.serving.connection_guard import IDLE_SECONDS, ClientConnection, Peer
-from heatlite.serving.lines import Kind, LastAnswers, Lines, is_urgent
+from heatlite.serving.lines import LastAnswers, Lines, RequestKind, is_urgent
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ READS = frozenset({"GET", "HEAD"})
 """Methods that change nothing and are answered in the line of reads."""
 
 
-class Answer(Struct, frozen=True):
+class WsgiResponse(Struct, frozen=True):
     """The answer of the WSGI application."""
 
     status: int
@@ -255,7 +255,7 @@ class Bridge:
                 transfer.connection.is_in_body = False
             return body[: transfer.size], is_whole
 
-    async def _answer(self, scope: Message, body: bytes) -> Answer:
+    async def _answer(self, scope: Message, body: bytes) -> WsgiResponse:
         """Call the application, in a thread unless the answer is quick."""
         environ = _environ(scope, body)
         try:
@@ -264,25 +264,25 @@ class Bridge:
             environ[REFUSAL] = error
             return self._call(environ)
 
-    async def _answer_in_turn(self, environ: Environ, scope: Message, body: bytes) -> Answer:
+    async def _answer_in_turn(self, environ: Environ, scope: Message, body: bytes) -> WsgiResponse:
         """Call the application after a wait. Raises Overloaded."""
         method, target = environ["REQUEST_METHOD"], environ["PATH_INFO"]
         if target in self._instant:
             return self._call(environ)
         is_read = method in READS
         same = hash((target, environ["QUERY_STRING"]) if is_read else _whole(scope, body))
-        kind = Kind.WRITE
+        kind = RequestKind.WRITE
         if is_read:
-            kind = Kind.DEAR if self._last.was_dear(same) else Kind.READ
+            kind = RequestKind.DEAR if self._last.was_dear(same) else RequestKind.READ
         elif is_urgent(target, body):
-            kind = Kind.AHEAD
-        if self._reads_locally and kind is not Kind.AHEAD and self._last.was_quick(same):
+            kind = RequestKind.AHEAD
+        if self._reads_locally and kind is not RequestKind.AHEAD and self._last.was_quick(same):
             with suppress(MustWait):
                 return await self._answer_at_once(environ, same)
             environ = _environ(scope, body)
         await self.lines.enter(kind)
         loop = asyncio.get_running_loop()
-        answered: asyncio.Future[Answer] = loop.create_future()
+        answered: asyncio.Future[WsgiResponse] = loop.create_future()
 
         def run() -> None:
             begun = time.monotonic()
@@ -290,7 +290,7 @@ class Bridge:
             with suppress(RuntimeError):  # the event loop has ended
                 loop.call_soon_threadsafe(end, answer, time.monotonic() - begun)
 
-        def end(answer: Answer, seconds: float) -> None:
+        def end(answer: WsgiResponse, seconds: float) -> None:
             self.lines.leave(kind, seconds)
             if not answered.done():  # otherwise the client is gone
                 answered.set_result(answer)
@@ -298,18 +298,18 @@ class Bridge:
         self._pool.submit(run)
         return await answered
 
-    async def _answer_at_once(self, environ: Environ, same: int) -> Answer:
+    async def _answer_at_once(self, environ: Environ, same: int) -> WsgiResponse:
         """Call the application in the event loop. Raises Overloaded, MustWait."""
-        await self.lines.enter(Kind.QUICK)
+        await self.lines.enter(RequestKind.QUICK)
         begun = time.monotonic()
         try:
             return copy_context().run(self._call_noted, environ, same, may_wait=False)
         finally:
             # The next one begins once the event loop has looked after its connections.
             loop = asyncio.get_running_loop()
-            loop.call_soon(lambda: self.lines.leave(Kind.QUICK, time.monotonic() - begun))
+            loop.call_soon(lambda: self.lines.leave(RequestKind.QUICK, time.monotonic() - begun))
 
-    def _call_noted(self, environ: Environ, same: int, may_wait: bool) -> Answer:
+    def _call_noted(self, environ: Environ, same: int, may_wait: bool) -> WsgiResponse:
         """Call the application, and note what the answer cost.
 
         Raises MustWait unless the thread `may_wait`. Nothing is counted or changed then.
@@ -320,7 +320,7 @@ class Bridge:
         self._last.note(same, time.thread_time() - begun, noted.have_been)
         return answer
 
-    def _call(self, environ: Environ) -> Answer:
+    def _call(self, environ: Environ) -> WsgiResponse:
         """Call the application."""
         status, headers = 500, []
 
@@ -332,9 +332,9 @@ class Bridge:
         try:
             parts = self._application(environ, start_response)
             if isinstance(parts, AsyncIterable):
-                return Answer(status, headers, parts)
+                return WsgiResponse(status, headers, parts)
             try:
-                return Answer(status, headers, b"".join(parts))
+                return WsgiResponse(status, headers, b"".join(parts))
             finally:
                 getattr(parts, "close", lambda: None)()
         except Exception:  # the client gets an answer, whatever the application raises
@@ -410,9 +410,9 @@ def _whole(scope: Message, body: bytes) -> tuple[object, ...]:
     return scope["method"], scope["raw_path"], scope["query_string"], scope["client"][0], *scope["headers"], body
 
 
-def _plain(status: HTTPStatus, text: str) -> Answer:
+def _plain(status: HTTPStatus, text: str) -> WsgiResponse:
     body = f"{text}\n".encode()
-    return Answer(status, [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(body))], body)
+    return WsgiResponse(status, [(b"content-type", b"text/plain"), (b"content-length", b"%d" % len(body))], body)
 
 
 @lru_cache(1000)

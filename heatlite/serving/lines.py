@@ -38,7 +38,7 @@ MAX_URGENT = 4096
 """Bytes of such a body."""
 
 
-class Kind(Enum):
+class RequestKind(Enum):
     """Kinds of requests. Each has a line."""
 
     AHEAD = auto()
@@ -123,13 +123,13 @@ class Lines:
         """Threads of the pool."""
         most = max(1, threads - 1)
         self._lines = {
-            Kind.AHEAD: _Line(self.size),
-            Kind.READ: _Line(most),
-            Kind.WRITE: _Line(most),
-            Kind.DEAR: _Line(max(1, threads // 4)),
-            Kind.QUICK: _Line(AT_ONCE),
+            RequestKind.AHEAD: _Line(self.size),
+            RequestKind.READ: _Line(most),
+            RequestKind.WRITE: _Line(most),
+            RequestKind.DEAR: _Line(max(1, threads // 4)),
+            RequestKind.QUICK: _Line(AT_ONCE),
         }
-        self._next = deque([Kind.READ, Kind.WRITE, Kind.DEAR])
+        self._next = deque([RequestKind.READ, RequestKind.WRITE, RequestKind.DEAR])
         """Turns of the lines."""
 
     @property
@@ -137,29 +137,29 @@ class Lines:
         """Number of requests that wait."""
         return sum(len(line.waiting) for line in self._lines.values())
 
-    async def enter(self, kind: Kind) -> None:
+    async def enter(self, kind: RequestKind) -> None:
         """Wait for a thread, or for the event loop.
 
         Call `leave` afterwards. Raises Overloaded.
         """
         line = self._lines[kind]
-        if kind is Kind.QUICK and line.is_open and not line.waiting:
+        if kind is RequestKind.QUICK and line.is_open and not line.waiting:
             line.busy += 1
             return
         # To refuse a quick request takes most of the time that its answer takes.
-        wait = MARGIN * line.wait() + (0.0 if kind is Kind.QUICK else ROUNDS * self.lag)
-        if kind is not Kind.AHEAD and (wait > MAX_WAIT or len(line.waiting) >= MAX_WAITING):
+        wait = MARGIN * line.wait() + (0.0 if kind is RequestKind.QUICK else ROUNDS * self.lag)
+        if kind is not RequestKind.AHEAD and (wait > MAX_WAIT or len(line.waiting) >= MAX_WAITING):
             raise _overloaded(wait)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         line.waiting.append(turn)
         self._admit()
         try:
-            async with asyncio.timeout(None if kind is Kind.AHEAD else MAX_WAIT):
+            async with asyncio.timeout(None if kind is RequestKind.AHEAD else MAX_WAIT):
                 await self._come(turn, kind)
         except TimeoutError:
             raise _overloaded(MAX_WAIT) from None
 
-    async def _come(self, turn: "asyncio.Future[None]", kind: Kind) -> None:
+    async def _come(self, turn: "asyncio.Future[None]", kind: RequestKind) -> None:
         """Wait for a turn. Leaves the line if the wait is cancelled."""
         try:
             await turn
@@ -170,13 +170,13 @@ class Lines:
                 waiting.remove(turn)
             raise
 
-    def leave(self, kind: Kind, seconds: float) -> None:
+    def leave(self, kind: RequestKind, seconds: float) -> None:
         """Let the next one begin after an answer that took `seconds`."""
         line = self._lines[kind]
         line.seconds += (seconds - line.seconds) * (WEIGHT if line.seconds else 1.0)
         self._end(kind)
 
-    def _end(self, kind: Kind) -> None:
+    def _end(self, kind: RequestKind) -> None:
         self._lines[kind].busy -= 1
         self._admit()
 
@@ -189,14 +189,14 @@ class Lines:
                 line.busy += 1
                 turn.set_result(None)
 
-    def _open(self) -> Iterator[Kind]:
+    def _open(self) -> Iterator[RequestKind]:
         """Yield the kind of each request that may begin now."""
-        ahead, quick = self._lines[Kind.AHEAD], self._lines[Kind.QUICK]
+        ahead, quick = self._lines[RequestKind.AHEAD], self._lines[RequestKind.QUICK]
         while quick.waiting and quick.is_open:
-            yield Kind.QUICK
+            yield RequestKind.QUICK
         while True:
             if ahead.waiting and self._busy() < self.size:
-                yield Kind.AHEAD
+                yield RequestKind.AHEAD
                 continue
             if self._busy() >= self._threads:
                 return
@@ -211,7 +211,7 @@ class Lines:
 
     def _busy(self) -> int:
         """Return the number of threads in use."""
-        return sum(line.busy for kind, line in self._lines.items() if kind is not Kind.QUICK)
+        return sum(line.busy for kind, line in self._lines.items() if kind is not RequestKind.QUICK)
 
 
 def _overloaded(seconds: float) -> Overloaded:

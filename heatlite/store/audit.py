@@ -36,7 +36,7 @@ MAX_CACHED = 1000
 """Refusals whose repeats are counted in memory. Those beyond are written at once."""
 
 
-class Outcome(StrEnum):
+class AuditOutcome(StrEnum):
     """Results of a request."""
 
     DONE = "done"
@@ -66,7 +66,7 @@ class AuditRecord(Struct, frozen=True):
     resource: str | None = None
     target: str | None = None
     """Id or name of what else it concerns, such as a run or a token."""
-    outcome: Outcome = Outcome.DONE
+    outcome: AuditOutcome = AuditOutcome.DONE
     status: int | None = None
     """Code of the answer, unless the request succeeded."""
     reason: str = ""
@@ -122,7 +122,7 @@ class _Repeats(Struct):
     """Repeats not yet written."""
 
 
-class Entry:
+class AuditEntry:
     """The row of one request, from its begin to its answer."""
 
     def __init__(self, rows: "AuditLog", describe: Callable[[], AuditRecord]) -> None:
@@ -147,7 +147,7 @@ class Entry:
         record = self._describe()
         if is_stored and is_kept and record == self._written:
             return
-        if not may_be_stored and record.outcome is Outcome.REFUSED and self._rows.is_repeat(record):
+        if not may_be_stored and record.outcome is AuditOutcome.REFUSED and self._rows.is_repeat(record):
             return
         with self._rows.database.transaction():
             if may_be_stored:
@@ -182,22 +182,22 @@ class AuditLog:
         """Held while repeats are written, so that a list and the end of the process wait for that."""
         self._late = LateWrite("repeated refusals in the audit log", self.flush, database.close)
 
-    def begin(self, describe: Callable[[], AuditRecord]) -> Entry:
+    def begin(self, describe: Callable[[], AuditRecord]) -> AuditEntry:
         """Begin the row of the request that this thread serves.
 
         The request's first transaction writes it, so that no change is without one. `describe` returns the row as far
         as the request has come. The caller closes the entry.
         """
-        return Entry(self, describe)
+        return AuditEntry(self, describe)
 
     def insert(self, record: AuditRecord) -> None:
         """Add a row, or count a repeated refusal."""
         row = self._table.cells(replace(record, last_time=record.time))
-        if record.stack_id is None and record.action_id is not None and record.outcome is not Outcome.REFUSED:
+        if record.stack_id is None and record.action_id is not None and record.outcome is not AuditOutcome.REFUSED:
             row["stack_id"] = row["stack_name"] = record.action_id
             self.database.send(self._insert_created, [*row.values()])
             return
-        if record.outcome is Outcome.REFUSED:
+        if record.outcome is AuditOutcome.REFUSED:
             row["repeat_key"] = self._repeat_key(record)
         self.database.send(self._count if row["repeat_key"] else self._insert, [*row.values()])
 
@@ -268,7 +268,7 @@ class AuditLog:
     def _has_most(self, record: AuditRecord) -> bool:
         """Return True if the caller has `MAX_DISTINCT` refusals in this hour."""
         begin = record.time // DISTINCT_SECONDS * DISTINCT_SECONDS
-        mine = (record.user, record.user_id, str(Outcome.REFUSED), begin, MAX_DISTINCT - 1)
+        mine = (record.user, record.user_id, str(AuditOutcome.REFUSED), begin, MAX_DISTINCT - 1)
         return bool(self.database.read(self._last_distinct, mine))
 
     def page(self, project: str, query: AuditQuery) -> list[AuditRecord]:
@@ -295,7 +295,7 @@ class AuditLog:
     def refusals(self, project: str, operation: str, since: float) -> list[AuditRecord]:
         """Return the newest refused requests for an operation, latest first."""
         rest = "WHERE project = ? AND operation = ? AND outcome = ? AND time >= ? ORDER BY last_time DESC"
-        wanted = (project, operation, str(Outcome.REFUSED), since)
+        wanted = (project, operation, str(AuditOutcome.REFUSED), since)
         return self._table.select(f"{rest} LIMIT {MAX_REFUSALS}", wanted)
 
     def last_of_stack(self, project: str, stack_id: str, since: float) -> AuditRecord | None:
@@ -316,7 +316,7 @@ class AuditLog:
     def over_limit(self, limit: int) -> list[str]:
         """Return the request ids of rows without a caller beyond the limit of an outcome."""
         rest = f"{self.database.quote('user')} IS NULL AND outcome = ? ORDER BY time DESC LIMIT ? OFFSET ?"
-        return [found for outcome in Outcome for found in self._ids(rest, str(outcome), limit, MAX_UNKNOWN)]
+        return [found for outcome in AuditOutcome for found in self._ids(rest, str(outcome), limit, MAX_UNKNOWN)]
 
     def remove(self, ids: Sequence[str]) -> None:
         """Remove rows."""

@@ -22,7 +22,7 @@ OldRows: TypeAlias = tuple[Callable[[Sequence[str]], object], Sequence[str]]
 """A function that removes rows, and the ids of those that are due."""
 
 
-class Rule(Struct, frozen=True):
+class ConsistencyRule(Struct, frozen=True):
     """A rule of consistency."""
 
     text: str
@@ -137,7 +137,7 @@ class ObjectNews(Struct, frozen=True):
         return bool(self.compared or self.unseen or self.updated or self.gone or self.written)
 
 
-class Place(Struct, frozen=True):
+class TreeStack(Struct, frozen=True):
     """A stack of a tree."""
 
     root_id: str
@@ -152,8 +152,8 @@ class Moved(Struct, frozen=True):
     Two of a stack may swap their names.
     """
 
-    source: Place
-    target: Place
+    source: TreeStack
+    target: TreeStack
     names: Mapping[str, str]
     """New names by the old ones."""
     nested: Sequence[str] = ()
@@ -212,7 +212,7 @@ class FeatureStore:
     """Those of the tables whose rows refer to large values of their project."""
     tree_holders: Sequence[type[peewee.Model]] = ()
     """Those whose rows refer to large values of their tree, with the stack in the column `stack_id`."""
-    rules: Sequence[Rule] = ()
+    rules: Sequence[ConsistencyRule] = ()
     """Rules of consistency of its rows."""
     health: HealthTable | None = None
     stack_filters: Mapping[str, StackFilter] = MappingProxyType({})

@@ -18,11 +18,11 @@ from heatlite.core.status import (
     ActionStatus,
     Cause,
     Control,
-    Kind,
     LockLevel,
     Needs,
     Status,
     Verb,
+    WorkKind,
     is_locked,
 )
 
@@ -393,9 +393,9 @@ class ActionRecord(Struct, frozen=True):
         return guard is not None and guard.ended is None and not is_back and self.status in LIVE_ACTIONS
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> WorkKind:
         """The kind of workers that may claim it."""
-        return Kind.CHECK if self.verb is Verb.CHECK else Kind.STACK
+        return WorkKind.CHECK if self.verb is Verb.CHECK else WorkKind.STACK
 
 
 class DependencyRecord(Struct, frozen=True):
@@ -431,7 +431,7 @@ class Announcement(Struct, frozen=True):
     """A message to workers: an action is READY, or has a new control signal."""
 
     action_id: str
-    kind: Kind
+    kind: WorkKind
     zone: str | None
     is_ready: bool
     stack_id: str = ""
@@ -547,7 +547,7 @@ class ServiceRecord(Struct, frozen=True):
     binary: str
     created_at: float
     updated_at: float
-    kinds: tuple[Kind, ...] | None = None
+    kinds: tuple[WorkKind, ...] | None = None
     """The kinds of actions that it runs. None: all."""
     zones: tuple[str, ...] | None = None
     """The zones whose actions it runs, beside those without one. None: all."""

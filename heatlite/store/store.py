@@ -117,7 +117,7 @@ class Store:
         self.tree_health = TreeHealth(database, features)
         self.counts = Counts(database)
         self.audit = AuditLog(encryption)
-        self.migrations: Sequence[migrate.Migration] = ()
+        self.migrations: Sequence[migrate.MigrationScript] = ()
         """State of the migrations when the store was opened."""
 
     @classmethod
@@ -280,7 +280,7 @@ class Store:
         """Apply the missing migrations and return their names."""
         return migrate.upgrade(self.database, self._series())
 
-    def status(self) -> list[migrate.Migration]:
+    def status(self) -> list[migrate.MigrationScript]:
         """Return the migrations, applied or not.
 
         These are those of the core, of features in use, and of features that are off but have tables.

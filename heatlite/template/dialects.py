@@ -177,7 +177,7 @@ Words = Mapping[str, str]
 """HOT's word → the dialect's word. Missing features have no entry."""
 
 
-class Dialect(Struct, frozen=True):
+class TemplateVersion(Struct, frozen=True):
     """One version of one of the languages."""
 
     key: str
@@ -238,14 +238,14 @@ def _cfn_pseudo(given: Mapping[str, str]) -> dict[str, object]:
     }
 
 
-def _hot(version: str) -> Dialect:
+def _hot(version: str) -> TemplateVersion:
     sections = ["description", "parameter_groups", "parameters", "resources", "outputs"]
     resource_keys, output_keys = list(_RESOURCE_KEYS), ["value", "description"]
     if version >= _SINCE_CONDITIONS:
         sections.append("conditions")
         resource_keys += ["external_id", "condition"]
         output_keys.append("condition")
-    return Dialect(
+    return TemplateVersion(
         key="heat_template_version",
         version=version,
         kind="hot",
@@ -265,10 +265,10 @@ def _read_hot_parameter(version: str, name: str, definition: object, charge: Cha
     return ParameterSchema.parse(name, definition, version, charge)
 
 
-def _cfn(key: str, version: str, with_conditions: bool) -> Dialect:
+def _cfn(key: str, version: str, with_conditions: bool) -> TemplateVersion:
     conditional = ["condition"] if with_conditions else []
     sections = ["description", "mappings", "parameters", "resources", "outputs"]
-    return Dialect(
+    return TemplateVersion(
         key=key,
         version=version,
         kind="cfn",
@@ -282,7 +282,7 @@ def _cfn(key: str, version: str, with_conditions: bool) -> Dialect:
     )
 
 
-DIALECTS: Final[Mapping[str, Dialect]] = {
+DIALECTS: Final[Mapping[str, TemplateVersion]] = {
     f"{dialect.key}.{dialect.version}": dialect
     for dialect in (
         _cfn("AWSTemplateFormatVersion", "2010-09-09", with_conditions=True),
@@ -293,7 +293,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
 """By ``<key>.<version>``, as GET /template_versions names them."""
 
 
-def find_dialect(name: str) -> Dialect | None:
+def find_dialect(name: str) -> TemplateVersion | None:
     """Return the dialect of ``heat_template_version.rocky`` and the like, or None.
 
     Dates work, too.
@@ -302,7 +302,7 @@ def find_dialect(name: str) -> Dialect | None:
     return DIALECTS.get(f"{key}.{ALIASES.get(version, version) if key == 'heat_template_version' else version}")
 
 
-def dialect_of(document: Mapping[str, Json]) -> Dialect:
+def dialect_of(document: Mapping[str, Json]) -> TemplateVersion:
     """The dialect of a template. Raises InvalidTemplateVersion."""
     keys = [key for key in VERSION_KEYS if key in document]
     if not keys:

@@ -16,14 +16,14 @@ from heatlite.template.definitions.binding import Binding
 from heatlite.template.definitions.conditions import Conditions
 from heatlite.template.definitions.definitions import OutputDefinition, ResourceDefinition
 from heatlite.template.definitions.implied import with_implied
-from heatlite.template.dialects import Dialect, dialect_of
+from heatlite.template.dialects import TemplateVersion, dialect_of
 from heatlite.template.environment import Environment, TypeMapping, names_template
 from heatlite.template.expression import (
     UNKNOWN,
     Expression,
+    ExpressionParser,
     MapOf,
     NoResources,
-    Parser,
     UnknownMap,
     fields,
     resolve,
@@ -34,7 +34,7 @@ from heatlite.template.parameters.groups import check_groups
 from heatlite.template.parameters.parameters import ParameterSchema
 from heatlite.template.patterns import StepMeter
 from heatlite.template.source.loader import Path
-from heatlite.template.source.problems import Findings, Phase, dotted, raise_first, stated
+from heatlite.template.source.problems import Findings, ValidationPhase, dotted, raise_first, stated
 from heatlite.template.types import ResourceTypeView, TypeCatalog
 
 MAX_NAME: Final = 255
@@ -61,7 +61,7 @@ class Template:
     def __init__(self, document: Mapping[str, Json], files: Mapping[str, str] | None = None) -> None:
         self.document = document
         self.files: Mapping[str, str] = files or {}
-        self.dialect: Dialect = dialect_of(document)
+        self.dialect: TemplateVersion = dialect_of(document)
         self.version = self.dialect.version
         self.findings = Findings()
         sections = self.dialect.sections
@@ -69,7 +69,9 @@ class Template:
         for section in document:
             if section not in known:
                 text = f"The template section is invalid: {section}"
-                self.findings.add(Phase.SECTIONS, Problem((section,), text, hint=self.findings.nearest(section, known)))
+                self.findings.add(
+                    ValidationPhase.SECTIONS, Problem((section,), text, hint=self.findings.nearest(section, known))
+                )
         self.description = str(document.get(sections["description"]) or "")
         self.parameter_groups: Json = (
             document.get("parameter_groups") if "parameter_groups" in sections else None
@@ -87,7 +89,7 @@ class Template:
                 self.parameters[name] = self.dialect.read_parameter(name, definition, charge)
             except Invalid as error:
                 for problem in error.problems:
-                    self.findings.add(Phase.PARAMETER_SCHEMAS, problem)
+                    self.findings.add(ValidationPhase.PARAMETER_SCHEMAS, problem)
         check_groups(self.parameter_groups, self.declared, self.findings)
 
     @property
@@ -149,9 +151,9 @@ class Template:
         if name == "mappings":
             # Heat reads them only where a function asks for one.
             text = f'"{written}" is ignored: it must contain a map.'
-            self.findings.add(Phase.SECTIONS, replace(stated((written,), text), severity="warning"))
+            self.findings.add(ValidationPhase.SECTIONS, replace(stated((written,), text), severity="warning"))
             return {}
-        self.findings.add(Phase.SECTIONS, stated((written,), f'"{written}" must contain a map.'))
+        self.findings.add(ValidationPhase.SECTIONS, stated((written,), f'"{written}" must contain a map.'))
         return {}
 
 
@@ -191,13 +193,13 @@ class Definition:
             facade,
         )
         for problem in self._conditions.problems:
-            self.findings.add(Phase.CONDITIONS, problem)
+            self.findings.add(ValidationPhase.CONDITIONS, problem)
         section = self.sections.get("conditions", "")
         if template.document.get(section, {}) in (None, [], "", False) and not stored:  # `Template` refuses others
             text = "Conditions validation error: Condition definitions must be a map."
-            self._found(Phase.CONDITIONS, (section,), text)
-        self._parser = Parser(dialect.functions, self._conditions)
-        self._output_parser = Parser(dialect.functions, self._conditions, tolerant=True)
+            self._found(ValidationPhase.CONDITIONS, (section,), text)
+        self._parser = ExpressionParser(dialect.functions, self._conditions)
+        self._output_parser = ExpressionParser(dialect.functions, self._conditions, tolerant=True)
         self.disabled: frozenset[str] = frozenset()
         self.resources: dict[str, ResourceDefinition] = {}
         """Enabled resources, in the template's order."""
@@ -249,9 +251,11 @@ class Definition:
 
     def _check_name(self, name: str, path: Path) -> None:
         if "/" in name:
-            self._found(Phase.DEFINITIONS, path, 'Resource name may not contain "/"')
+            self._found(ValidationPhase.DEFINITIONS, path, 'Resource name may not contain "/"')
         if len(name) > MAX_NAME and not self._stored:
-            self._found(Phase.DEFINITIONS, path, f"Resource name may not have more than {MAX_NAME} characters")
+            self._found(
+                ValidationPhase.DEFINITIONS, path, f"Resource name may not have more than {MAX_NAME} characters"
+            )
 
     def _check_keys(self, name: str, path: Path, written: Mapping[str, Json], allowed: frozenset[str]) -> None:
         """Note keys that a resource cannot have, and those without a value."""
@@ -269,9 +273,9 @@ class Definition:
         key = self.keys["type"]
         kind = written.get(key)
         if kind is None:
-            self._found(Phase.SECTIONS, path, f"Each resource must contain a {key} key.")
+            self._found(ValidationPhase.SECTIONS, path, f"Each resource must contain a {key} key.")
         elif not isinstance(kind, str):
-            self._add(Phase.SECTIONS, stated((*path, key), "The type of a resource must be a string"))
+            self._add(ValidationPhase.SECTIONS, stated((*path, key), "The type of a resource must be a string"))
         return isinstance(kind, str)
 
     def _read_resources(self) -> None:
@@ -285,7 +289,7 @@ class Definition:
             path: Path = (section, name)
             if not isinstance(written, Mapping):
                 text = f'"{section}" must contain a map of resource maps, but "{name}" is none.'
-                self._found(Phase.SECTIONS, path, text)
+                self._found(ValidationPhase.SECTIONS, path, text)
                 continue
             self._check_keys(name, path, written, allowed)
             if not self._has_type(path, written):
@@ -318,16 +322,18 @@ class Definition:
         """Report a key that no resource has; CloudFormation has some that Heat ignores."""
         known, text = self.keys.values(), "is not a valid keyword inside a resource definition"
         if self.template.dialect.kind == "hot":
-            self._found(Phase.DEFINITIONS, (*path, key), f'"{key}" {text}', hint=self.findings.nearest(key, known))
+            self._found(
+                ValidationPhase.DEFINITIONS, (*path, key), f'"{key}" {text}', hint=self.findings.nearest(key, known)
+            )
             return
         hint = self.findings.nearest(key, [name for name in known if name.lower() == key.lower()])
         problem = Problem((*path, key), f'"{key}" is ignored: it {text}', hint, severity="warning")
-        self.findings.add(Phase.DEFINITIONS, problem)
+        self.findings.add(ValidationPhase.DEFINITIONS, problem)
 
     def _wrong_kind(self, name: str, key: str) -> None:
         written = self.keys[key]
         text = f"Resource {name} {written} type must be {_KINDS[key]}"
-        self._found(Phase.DEFINITIONS, (self.sections["resources"], name, written), text)
+        self._found(ValidationPhase.DEFINITIONS, (self.sections["resources"], name, written), text)
 
     def _resource(self, name: str, written: Mapping[str, Json], names: set[str]) -> ResourceDefinition:
         keys = self.keys
@@ -375,12 +381,12 @@ class Definition:
         if written.get(self.keys["depends_on"]):
             text = f'"{path[-1]}" adopts an existing object (external_id), so it cannot depend on others'
             hint = "remove depends_on"
-            self._found(Phase.DEFINITIONS, here, text, "InvalidExternalResourceDependency", hint)
-        parsed = self._parsed(written[self.keys["external_id"]], here, Phase.DEFINITIONS)
+            self._found(ValidationPhase.DEFINITIONS, here, text, "InvalidExternalResourceDependency", hint)
+        parsed = self._parsed(written[self.keys["external_id"]], here, ValidationPhase.DEFINITIONS)
         try:
             given = resolve(parsed, NoResources())
         except Invalid as error:
-            self._add(Phase.DEFINITIONS, stated(here, error.message))
+            self._add(ValidationPhase.DEFINITIONS, stated(here, error.message))
             return None
         if given is UNKNOWN:
             return None
@@ -389,7 +395,7 @@ class Definition:
             return None
         if not given:
             text = f"Resource {path[-1]} external_id is empty: it must be the id of an existing object"
-            self._found(Phase.DEFINITIONS, here, text)
+            self._found(ValidationPhase.DEFINITIONS, here, text)
         return given or None
 
     def _map(self, written: Mapping[str, Json], section: str, path: Path) -> Mapping[str, object] | Expression:
@@ -397,7 +403,7 @@ class Definition:
         value = written.get(key)
         if value is None:
             return {}
-        parsed = self._parsed(value, (*path, key), Phase.DEFINITIONS)
+        parsed = self._parsed(value, (*path, key), ValidationPhase.DEFINITIONS)
         if isinstance(parsed, (dict, Expression)):
             return parsed
         if parsed is UNKNOWN:
@@ -442,7 +448,7 @@ class Definition:
             if resource in self.disabled
             else self.findings.nearest(resource, self.template.resources)
         )
-        self._found(Phase.DEPENDENCIES, path, text, "InvalidTemplateReference", hint)
+        self._found(ValidationPhase.DEPENDENCIES, path, text, "InvalidTemplateReference", hint)
 
     def unknown_reference(self, resource: str, path: Path) -> Problem:
         """The problem of a function that names a resource that is not there."""
@@ -457,11 +463,11 @@ class Definition:
     def _deletion_policy(self, value: Json, path: Path) -> str:
         if value is None or value == "Delete":
             return "Delete"
-        parsed = self._parsed(value, path, Phase.DEFINITIONS)
+        parsed = self._parsed(value, path, ValidationPhase.DEFINITIONS)
         try:
             policy = resolve(parsed, NoResources())
         except Invalid as error:
-            self._add(Phase.DEFINITIONS, stated(path, error.message))
+            self._add(ValidationPhase.DEFINITIONS, stated(path, error.message))
             return "Delete"
         if policy is UNKNOWN or policy is None:
             return "Delete"
@@ -473,7 +479,7 @@ class Definition:
         if named in DELETION_POLICIES:
             return named
         text = f'Invalid deletion policy "{policy}"'
-        self._found(Phase.DEFINITIONS, path, text, hint=f"one of {', '.join(DELETION_POLICIES)}")
+        self._found(ValidationPhase.DEFINITIONS, path, text, hint=f"one of {', '.join(DELETION_POLICIES)}")
         return "Delete"
 
     # -- outputs -----------------------------------------------------------------------------------
@@ -485,15 +491,17 @@ class Definition:
         for name, written in self.template.outputs.items():
             path: Path = (self.sections["outputs"], name)
             if not isinstance(written, Mapping):
-                self._add(Phase.OUTPUTS, stated(path, f"An output must be a map with a {value_key} key.", prefix))
+                self._add(
+                    ValidationPhase.OUTPUTS, stated(path, f"An output must be a map with a {value_key} key.", prefix)
+                )
                 continue
             if value_key not in written:
                 text = f"Each output definition must contain a {value_key} key."
-                self._add(Phase.OUTPUTS, stated(path, text, prefix))
+                self._add(ValidationPhase.OUTPUTS, stated(path, text, prefix))
                 continue
             holds = True
             if condition_key and condition_key in written:
-                holds = self._decided(written[condition_key], (*path, condition_key), Phase.OUTPUTS)
+                holds = self._decided(written[condition_key], (*path, condition_key), ValidationPhase.OUTPUTS)
             value = self._output(written[value_key], (*path, value_key)) if holds else None
             description = written.get(keys["description"])
             shown = "No description given" if description is None else str(description)
@@ -504,16 +512,16 @@ class Definition:
         parser = self._output_parser
         parsed = parser.parse(value, path)
         for problem in parser.problems:
-            self._add(Phase.OUTPUTS, problem)
+            self._add(ValidationPhase.OUTPUTS, problem)
         for problem in parser.tolerated:
-            self._add(Phase.OUTPUTS, replace(problem, severity="warning", error="OutputError"))
+            self._add(ValidationPhase.OUTPUTS, replace(problem, severity="warning", error="OutputError"))
         parser.problems.clear()
         parser.tolerated.clear()
         return parsed
 
     # -- helpers -----------------------------------------------------------------------------------
 
-    def _parsed(self, value: object, path: Path, phase: Phase) -> object:
+    def _parsed(self, value: object, path: Path, phase: ValidationPhase) -> object:
         parsed = self._parser.parse(value, path)
         if self._parser.problems:
             for problem in self._parser.problems:
@@ -521,7 +529,7 @@ class Definition:
             self._parser.problems.clear()
         return parsed
 
-    def _decided(self, condition: object, path: Path, phase: Phase = Phase.DEFINITIONS) -> bool:
+    def _decided(self, condition: object, path: Path, phase: ValidationPhase = ValidationPhase.DEFINITIONS) -> bool:
         try:
             return self._conditions.decide(condition, path) is not False
         except StackValidationFailed as error:
@@ -529,12 +537,12 @@ class Definition:
                 self._add(phase, problem)
             return True
 
-    def _add(self, phase: Phase, problem: Problem) -> None:
+    def _add(self, phase: ValidationPhase, problem: Problem) -> None:
         self.findings.add(phase, problem)
 
     def _found(
         self,
-        phase: Phase,
+        phase: ValidationPhase,
         path: Path,
         text: str,
         error: str = "StackValidationFailed",

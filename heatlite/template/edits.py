@@ -21,7 +21,7 @@ END: Final = "-"
 """Last step of a path: after the last item of a list."""
 
 
-class Part(StrEnum):
+class DefinitionPart(StrEnum):
     """A part of a definition, with a patch of its own."""
 
     TEMPLATE = "template"
@@ -37,7 +37,7 @@ class Edit(Struct, frozen=True):
     Maps on the way that are missing are made.
     """
 
-    part: Part
+    part: DefinitionPart
     path: Path
     value: Json | UnsetType = UNSET
 
@@ -49,7 +49,7 @@ class Edited(Struct, frozen=True):
     """The template."""
     environment: JsonMap
     """The environment, with the parameters, in the form that is stored."""
-    patches: Mapping[Part, Patch]
+    patches: Mapping[DefinitionPart, Patch]
 
     def shown(self, mask: Mask, hidden: Collection[str]) -> JsonMap:
         """Return the patches, and the template as YAML text, without secrets.
@@ -57,8 +57,8 @@ class Edited(Struct, frozen=True):
         `mask` and `hidden`, names of parameters, are those of the stack (`StackReader`).
         """
         patches: dict[str, list[JsonMap]] = {}
-        for part in Part:
-            names = hidden if part is Part.PARAMETERS else ()
+        for part in DefinitionPart:
+            names = hidden if part is DefinitionPart.PARAMETERS else ()
             patches[part] = [_masked(one, mask, names) for one in self.patches[part]]
         text = written(mask.json(self.document))
         return {**{f"{part}_patch": [*patch] for part, patch in patches.items()}, "template": text}
@@ -69,23 +69,23 @@ def edited(document: Mapping[str, Json], environment: Mapping[str, Json], edits:
 
     Raises KeyError, IndexError for a part that is to be removed and is not there.
     """
-    parts: dict[Part, Json] = {
-        Part.TEMPLATE: document,
-        Part.PARAMETERS: as_map(environment.get("parameters")),
-        Part.ENVIRONMENT: {name: value for name, value in environment.items() if name != "parameters"},
+    parts: dict[DefinitionPart, Json] = {
+        DefinitionPart.TEMPLATE: document,
+        DefinitionPart.PARAMETERS: as_map(environment.get("parameters")),
+        DefinitionPart.ENVIRONMENT: {name: value for name, value in environment.items() if name != "parameters"},
     }
-    patches: dict[Part, list[JsonMap]] = {part: [] for part in Part}
+    patches: dict[DefinitionPart, list[JsonMap]] = {part: [] for part in DefinitionPart}
     for edit in edits:
         operation = _operation(parts[edit.part], edit)
         patches[edit.part].append(operation)
         parts[edit.part] = _changed(parts[edit.part], operation)
-    after = as_map(parts[Part.ENVIRONMENT])
-    if parts[Part.PARAMETERS] or "parameters" in environment:
-        after = {**after, "parameters": parts[Part.PARAMETERS]}
-    return Edited(as_map(parts[Part.TEMPLATE]), after, patches)
+    after = as_map(parts[DefinitionPart.ENVIRONMENT])
+    if parts[DefinitionPart.PARAMETERS] or "parameters" in environment:
+        after = {**after, "parameters": parts[DefinitionPart.PARAMETERS]}
+    return Edited(as_map(parts[DefinitionPart.TEMPLATE]), after, patches)
 
 
-def edits_between(part: Part, before: Json | UnsetType, after: Json, path: Path = ()) -> Iterator[Edit]:
+def edits_between(part: DefinitionPart, before: Json | UnsetType, after: Json, path: Path = ()) -> Iterator[Edit]:
     """Yield the edits that lead from one part of a definition to another.
 
     Lists are set as a whole.

@@ -14,7 +14,7 @@ from heatlite.core.status import MAX_REASON
 from heatlite.template.globs import blocks_for, fault_of_globs
 from heatlite.template.ignored import IGNORE_DRIFT, entry_faults
 from heatlite.template.replacement import Replacement, faults
-from heatlite.template.source.loader import Source, load_mapping
+from heatlite.template.source.loader import SourceText, load_mapping
 from heatlite.template.source.problems import MAX_HINTS, nearest, raise_first
 from heatlite.template.types import ResourceTypeView, TypeCatalog
 
@@ -60,7 +60,7 @@ class Environment(Struct, frozen=True):
     They are the templates around this one."""
 
     @classmethod
-    def parse(cls, source: Source) -> "Environment":
+    def parse(cls, source: SourceText) -> "Environment":
         """Read an environment.
 
         Raises HTTPBadRequest "Environment not in valid format: …", InvalidBreakPointHook for a bad hook, and
@@ -76,7 +76,7 @@ class Environment(Struct, frozen=True):
         return cls.read(load_mapping(data, "environment", "Environment"))[0]
 
     @classmethod
-    def read(cls, source: Source) -> tuple["Environment", list[Problem]]:
+    def read(cls, source: SourceText) -> tuple["Environment", list[Problem]]:
         """As `parse`, but raises nothing: what is wrong is left out and told."""
         name = source.name
         problems: list[Problem] = []
@@ -195,7 +195,7 @@ class Environment(Struct, frozen=True):
             return []
         return blocks_for(blocks, resource_name)
 
-    def for_child(self, resource_name: str, target: "Target", parameters: JsonMap) -> "Environment":
+    def for_child(self, resource_name: str, target: "MappedType", parameters: JsonMap) -> "Environment":
         """Return the environment of the nested stack that a template makes.
 
         It lacks the entry that led to the template, so that the template may use the type that it stands for. Of the
@@ -228,7 +228,7 @@ class Environment(Struct, frozen=True):
         return blocks
 
 
-class Target(Struct, frozen=True):
+class MappedType(Struct, frozen=True):
     """Result of mapping a type."""
 
     name: str
@@ -282,22 +282,22 @@ class TypeMapping:
         installed = types.installation.resource_registry if types is not None else {}
         system = {key: value for key, value in installed.items() if key not in environment.without}
         self._tables = [table for table in (_Table(own, (), False), _Table(system, (), True)) if table.entries]
-        self._targets: dict[str, Target] = {}
-        self._facades: dict[str, Target | None] = {}
+        self._targets: dict[str, MappedType] = {}
+        self._facades: dict[str, MappedType | None] = {}
 
-    def target(self, resource_name: str, type_name: str) -> Target:
+    def target(self, resource_name: str, type_name: str) -> MappedType:
         """Return the target for this resource: the first mapping that exists."""
         block = self._blocks.get(resource_name) if self._blocks else None
         if isinstance(block, Mapping):
             table = _Table(block, ("resources", resource_name), False)
-            return self._find([table, *self._tables], type_name, set()) or Target(type_name)
+            return self._find([table, *self._tables], type_name, set()) or MappedType(type_name)
         found = self._targets.get(type_name)
         if found is None:
             mapped = self._find(self._tables, type_name, set()) if self._tables else None
-            found = self._targets[type_name] = mapped or Target(type_name)
+            found = self._targets[type_name] = mapped or MappedType(type_name)
         return found
 
-    def facade(self, resource_name: str, type_name: str) -> Target | None:
+    def facade(self, resource_name: str, type_name: str) -> MappedType | None:
         """Return the target without the registry's entry for this resource, as in Heat.
 
         None: there is none. The entry's type must offer the same properties and attributes.
@@ -310,7 +310,7 @@ class TypeMapping:
         own = _Table(block, ("resources", resource_name), False)
         return self._unmapped(resource_name, type_name, [own, *self._tables])
 
-    def _unmapped(self, resource_name: str, type_name: str, tables: list["_Table"]) -> Target | None:
+    def _unmapped(self, resource_name: str, type_name: str, tables: list["_Table"]) -> MappedType | None:
         used = self.target(resource_name, type_name)
         return self._find([table.without(used) for table in tables], type_name, set())
 
@@ -330,18 +330,18 @@ class TypeMapping:
         """The type, if there is one and types are known here."""
         return None if self._types is None else self._types.find(type_name)
 
-    def _find(self, tables: list["_Table"], type_name: str, seen: set[str]) -> Target | None:
+    def _find(self, tables: list["_Table"], type_name: str, seen: set[str]) -> MappedType | None:
         seen.add(type_name)
         for table in tables:
             for name, key in table.candidates(type_name):
                 if names_template(name):
-                    return Target(name, (*table.path, key), table.system)
+                    return MappedType(name, (*table.path, key), table.system)
                 if name not in seen and len(seen) < _MAX_STEPS:
                     found = self._find(tables, name, seen)
                     if found is not None:
                         return found
         if names_template(type_name) or self._types is None or self._types.find(type_name) is not None:
-            return Target(type_name)
+            return MappedType(type_name)
         return None
 
 
@@ -354,7 +354,7 @@ class _Table:
         self.system = system
         self._globs = sorted((key for key in self.entries if key.endswith("*")), key=len, reverse=True)
 
-    def without(self, target: Target) -> "_Table":
+    def without(self, target: MappedType) -> "_Table":
         """Return the table without the entry that has led to a target."""
         if not target.entry or (target.entry[:-1], target.system) != (self.path, self.system):
             return self

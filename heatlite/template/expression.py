@@ -285,14 +285,14 @@ class Bindings(Protocol):
         """
 
 
-class Call(Struct, frozen=True):
+class FunctionCall(Struct, frozen=True):
     """A function as the template writes it."""
 
     name: str
     arguments: object
     path: Path
     """Place of the function; its own name is the last part."""
-    parser: "Parser"
+    parser: "ExpressionParser"
 
     def parsed(self) -> object:
         """The arguments with the functions in them parsed."""
@@ -323,7 +323,7 @@ def raise_together(errors: Sequence[StackValidationFailed]) -> None:
 class Shape(Protocol):
     """Declared form of a function's arguments."""
 
-    def check(self, call: Call, arguments: object, /) -> None:
+    def check(self, call: FunctionCall, arguments: object, /) -> None:
         """Raise StackValidationFailed if the parsed arguments have another form."""
 
 
@@ -344,7 +344,7 @@ class Function(Expression):
     strict: ClassVar[bool] = True
     """UNKNOWN anywhere in the arguments makes the result UNKNOWN."""
 
-    def __init__(self, call: Call, arguments: object) -> None:
+    def __init__(self, call: FunctionCall, arguments: object) -> None:
         self.name = call.name
         self.path = call.path
         self.bindings = call.bindings
@@ -353,7 +353,7 @@ class Function(Expression):
             self.takes.check(call, arguments)
 
     @classmethod
-    def build(cls, call: Call) -> object:
+    def build(cls, call: FunctionCall) -> object:
         """Parse a call. A macro overrides this and may return anything, OMIT too."""
         return cls(call, call.parsed())
 
@@ -433,7 +433,7 @@ def sift(value: object, scope: Scope, failed: list[Failed]) -> object:
     return UNKNOWN
 
 
-class Parser:
+class ExpressionParser:
     """Turns data into data with expressions in it.
 
     `functions` are those of the template's version. A fault in one function is put down in `problems`, and the
@@ -480,7 +480,7 @@ class Parser:
             if len(value) == 1:
                 ((name, arguments),) = value.items()
                 if name in self.functions:
-                    return self._call(Call(name, arguments, (*path, name), self))
+                    return self._call(FunctionCall(name, arguments, (*path, name), self))
             items = {}
             for key, item in value.items():
                 parsed = self.parse_part(item, (*path, key))
@@ -492,7 +492,7 @@ class Parser:
             return ListOf(kept) if any(isinstance(item, Expression) for item in kept) else kept
         return value
 
-    def _call(self, call: Call) -> object:
+    def _call(self, call: FunctionCall) -> object:
         try:
             return self.functions[call.name].build(call)
         except StackValidationFailed as error:

@@ -93,7 +93,7 @@ class _Compiled(Protocol):
         """Find all matches."""
 
 
-class Program:
+class CompiledPattern:
     """A pattern without look-around, compiled.
 
     Only with `captures` its matches have groups. `flags` are letters of ``(?ims)``. Raises ValueError with the reason
@@ -159,7 +159,7 @@ class Pattern:
         verify_size(text)
         self.text = text
         looks = any(opening in text for opening in _LOOK_AROUND)
-        self._check = _any_branch(_tokens(text), charge) if looks else Program(text, charge).matches
+        self._check = _any_branch(_tokens(text), charge) if looks else CompiledPattern(text, charge).matches
 
     def matches(self, value: str) -> bool:
         """Test whether the whole value matches. Raises TooMuchWork."""
@@ -216,7 +216,7 @@ class _Branch(Struct, frozen=True):
     """Alternative of a pattern: tests from its beginning on, and of the rest."""
 
     conditions: Sequence[_Check]
-    rest: Program
+    rest: CompiledPattern
 
     def holds(self, value: str) -> bool:
         return all(condition(value) for condition in self.conditions)
@@ -252,10 +252,10 @@ def _branch(tokens: Sequence[str], charge: Charge) -> _Branch:
         end = _group_end(tokens, 0)
         opening, inside, after = tokens[0], tokens[1 : end - 1], tokens[end:]
         if opening in _LOOK_AHEAD:
-            conditions.append(partial(_looks_ahead, Program("".join(inside), charge), opening == "(?="))
+            conditions.append(partial(_looks_ahead, CompiledPattern("".join(inside), charge), opening == "(?="))
         elif _ENDS.issuperset(after):
             conditions.append(_any_branch(inside, charge))
-            return _Branch(conditions, Program("(?s:.*)", charge))
+            return _Branch(conditions, CompiledPattern("(?s:.*)", charge))
         else:
             branches = _branches(inside, charge)
             if any(branch.rest.text for branch in branches):
@@ -264,10 +264,10 @@ def _branch(tokens: Sequence[str], charge: Charge) -> _Branch:
         tokens = after
     if not _LOOK_AROUND.isdisjoint(tokens):
         raise ValueError("look-around is only supported as look-ahead at the beginning")
-    return _Branch(conditions, Program("".join(tokens), charge))
+    return _Branch(conditions, CompiledPattern("".join(tokens), charge))
 
 
-def _looks_ahead(program: Program, wanted: bool, value: str) -> bool:
+def _looks_ahead(program: CompiledPattern, wanted: bool, value: str) -> bool:
     return program.begins(value) is wanted
 
 

@@ -6,7 +6,7 @@ from typing import Final
 from heatlite.core.errors import StackValidationFailed
 from heatlite.core.json import Json
 from heatlite.template.document import Template
-from heatlite.template.environment import Target
+from heatlite.template.environment import MappedType
 from heatlite.template.expression import UNKNOWN, has_unknown
 from heatlite.template.parameters.parameters import ParameterSchema
 from heatlite.template.source.loader import load_template
@@ -179,7 +179,7 @@ def parameter_value(schema: ParameterSchema, value: object) -> Json:
     return value  # type: ignore[return-value]  # what a template resolves to is JSON
 
 
-def read_provider(target: Target, template: Template, types: TypeCatalog, defaults: Mapping[str, Json]) -> Provider:
+def read_provider(target: MappedType, template: Template, types: TypeCatalog, defaults: Mapping[str, Json]) -> Provider:
     """Read the template of `target` from the files of `template` or the installation.
 
     Raises StackValidationFailed "Could not fetch remote template …", and what is wrong with it.

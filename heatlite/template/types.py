@@ -117,7 +117,7 @@ class Installation(Struct, frozen=True):
     """Installed features that are off, whose types are unknown."""
 
 
-class Unavailable(Struct, frozen=True):
+class UnusableType(Struct, frozen=True):
     """Reason why an installed type cannot be used.
 
     The caller may not, or the cloud has no such service.
@@ -130,7 +130,7 @@ class Unavailable(Struct, frozen=True):
     """A way out for all types. A check reports it once."""
 
 
-Availability: TypeAlias = Callable[[str], Unavailable | None]
+Availability: TypeAlias = Callable[[str], UnusableType | None]
 """Function from a type's name to the reason why it is unavailable, or None."""
 
 
@@ -144,7 +144,7 @@ class TypeCatalog(Protocol):
     def installation(self) -> Installation:
         """Settings of the operator for all stacks."""
 
-    def unavailable(self, type_name: str) -> Unavailable | None:
+    def unavailable(self, type_name: str) -> UnusableType | None:
         """Return why an installed type cannot be used, None if it can."""
 
     def names(self) -> Iterable[str]:

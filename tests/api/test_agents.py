@@ -14,7 +14,7 @@ import pytest
 from heatlite import wiring
 from heatlite.core.config import Auth, BadSetting, Settings
 from heatlite.features.simulator.feature import SimulatorSettings
-from heatlite.features.simulator.simulation import ADMIN, View
+from heatlite.features.simulator.simulation import ADMIN, SimulatedProject
 from tests.acceptance.keystone import Account, Keystone
 from tests.api.conftest import Heat, template, value
 from tests.api.test_access import MACHINES, OPEN, P, routes
@@ -54,8 +54,8 @@ class Place:
         self.server = wiring.embedded(self.settings, clock=HeldClock())
 
     @property
-    def cloud(self) -> View:
-        return cast(View, self.server.components.engine_services.services.clouds.of(ADMIN).cloud)
+    def cloud(self) -> SimulatedProject:
+        return cast(SimulatedProject, self.server.components.engine_services.services.clouds.of(ADMIN).cloud)
 
     def found(self) -> dict[str, str]:
         """The users and projects in the stack domain: id → name."""

@@ -15,7 +15,7 @@ from heatlite import wiring
 from heatlite.__main__ import Program
 from heatlite.cli import client
 from heatlite.cli.main import run
-from heatlite.cli.transport import Answer, Transport, Unreachable, WSGITransport
+from heatlite.cli.transport import ApiTransport, HttpAnswer, Unreachable, WSGITransport
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.json import JsonMap
@@ -41,7 +41,7 @@ class Here:
     def features(self) -> Sequence[Feature]:
         return installed()
 
-    def connect(self, settings: Settings, reads_only: bool) -> Transport:
+    def connect(self, settings: Settings, reads_only: bool) -> ApiTransport:
         return WSGITransport(self._heat.wsgi, place="at here")
 
     def types(self) -> TypeCatalog:
@@ -113,11 +113,11 @@ def test_two_wait_for_one_deletion_that_is_suspended(
 class Deleting(Here):
     """A program whose user changes or checks a stack while another one deletes it."""
 
-    def connect(self, settings: Settings, reads_only: bool) -> Transport:
+    def connect(self, settings: Settings, reads_only: bool) -> ApiTransport:
         heat = self._heat
 
         class Late(WSGITransport):
-            def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+            def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
                 answer = super().send(method, target, headers, body)
                 if method in ("PATCH", "POST"):
                     path = "/stacks/s/" + heat.get("/stacks")["stacks"][0]["id"]
@@ -145,11 +145,11 @@ def test_a_stack_that_another_user_deletes_meanwhile_is_a_failure(
 class Leaving(Here):
     """A program whose server ends after the request that changes something."""
 
-    def connect(self, settings: Settings, reads_only: bool) -> Transport:
+    def connect(self, settings: Settings, reads_only: bool) -> ApiTransport:
         class Last(WSGITransport):
             ended = False
 
-            def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+            def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
                 if self.ended:
                     raise Unreachable("No server answers.")
                 self.ended = method in ("PUT", "POST")

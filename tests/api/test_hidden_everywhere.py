@@ -16,7 +16,7 @@ from heatlite.core.context import Context
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.json import JsonMap
 from heatlite.core.runtime.logs import CarryIds
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.serving import preflight
 from heatlite.store.errors import MissingKey, UnreadableSecret
 from heatlite.store.secrets.cipher import new_key
@@ -271,9 +271,11 @@ def test_one_command_reads_the_key_with_its_first_secret(tmp_path: Path) -> None
         "resources": {"r": {"type": "OS::Heat::Value", "properties": {"value": {"get_param": "p"}}}},
     }
     with closing(wiring.embedded(settings, one_command=True)) as server:
-        server.stacks.create(Context("demo"), Request(name="open", template={"heat_template_version": "2021-04-16"}))
+        server.stacks.create(
+            Context("demo"), StackRequest(name="open", template={"heat_template_version": "2021-04-16"})
+        )
         assert not key.exists()
-        server.stacks.create(Context("demo"), Request(name="sealed", template=sealed))
+        server.stacks.create(Context("demo"), StackRequest(name="sealed", template=sealed))
         assert key.exists()
     key.unlink()
     with pytest.raises(MissingKey):

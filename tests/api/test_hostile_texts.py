@@ -13,7 +13,7 @@ import pytest
 
 from heatlite.__main__ import Program
 from heatlite.cli.main import run
-from heatlite.cli.transport import Transport, WSGITransport
+from heatlite.cli.transport import ApiTransport, WSGITransport
 from heatlite.core.config import Settings
 from tests.commands import every_command
 
@@ -53,7 +53,7 @@ class Person(Program):
         super().__init__()
         self._heat = heat
 
-    def connect(self, settings: Settings, reads_only: bool) -> Transport:
+    def connect(self, settings: Settings, reads_only: bool) -> ApiTransport:
         return WSGITransport(self._heat.wsgi)
 
     def on(self, stream: type[io.StringIO], *words: str) -> str:

@@ -21,7 +21,7 @@ from heatlite.core.config import Settings
 from heatlite.core.ids import new_id
 from heatlite.core.status import ActionStatus, LockLevel, Status, Verb, state
 from heatlite.features.healing.terms import IGNORABLE
-from heatlite.store.audit import AuditQuery, Outcome
+from heatlite.store.audit import AuditOutcome, AuditQuery
 from heatlite.store.records import (
     ActionRecord,
     LockRecord,
@@ -453,7 +453,7 @@ def test_matrix(bench: Bench, operation: str, name: str) -> None:
     after = bench.content()
     is_refused = answer.status_int >= 400
     rows = [(row.status, row.outcome, row.times) for row in bench.store.audit.page("demo", AuditQuery())]
-    assert rows == [(answer.status_int, Outcome.REFUSED, 1) if is_refused else (None, Outcome.DONE, 1)]
+    assert rows == [(answer.status_int, AuditOutcome.REFUSED, 1) if is_refused else (None, AuditOutcome.DONE, 1)]
     if isinstance(expected, int):
         assert answer.status_int == expected, answer.text
         if (operation, name) != ("delete", "DELETE_IN_PROGRESS"):  # a repeated one asks for nothing more

@@ -297,7 +297,7 @@ def test_storms_are_counted(heat: Watched, server: wiring.Embedded) -> None:
 
 
 def test_counts_of_features_with_and_without_labels(server: wiring.Embedded) -> None:
-    meter = metrics_module.Metrics(server.store, Clock(), lambda: True)
+    meter = metrics_module.ProcessMetrics(server.store, Clock(), lambda: True)
     plain, labelled = Count("plain", "Plain.", (), ((),)), Count("labelled", "By kind.", ("kind",), (("a",),))
     meter.declare(plain, labelled)
     assert b"plain_total 0.0" in meter.text()

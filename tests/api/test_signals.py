@@ -18,7 +18,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.core.ids import new_id
 from heatlite.core.status import Status, Verb
-from heatlite.plugin.coercion import Kind
+from heatlite.plugin.coercion import PropertyKind
 from heatlite.plugin.schema import Field
 from heatlite.store.records import ResourceRecord
 from heatlite.store.stacks.stack_query import StackQuery
@@ -281,8 +281,14 @@ class TestSignatures:
 
 # -- every type --------------------------------------------------------------------------------------
 
-ANYTHING: dict[Kind, Any] = {
-    Kind.STRING: "x", Kind.INTEGER: 1, Kind.NUMBER: 1, Kind.BOOLEAN: True, Kind.MAP: {}, Kind.LIST: [], Kind.ANY: 1,
+ANYTHING: dict[PropertyKind, Any] = {
+    PropertyKind.STRING: "x",
+    PropertyKind.INTEGER: 1,
+    PropertyKind.NUMBER: 1,
+    PropertyKind.BOOLEAN: True,
+    PropertyKind.MAP: {},
+    PropertyKind.LIST: [],
+    PropertyKind.ANY: 1,
 }  # fmt: skip
 
 DETAILS = st.none() | st.dictionaries(

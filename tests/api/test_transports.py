@@ -9,7 +9,7 @@ import pytest
 
 from heatlite.clients.cloud import CloudNotFound
 from heatlite.core.json import Json, JsonMap
-from heatlite.features.simulator.simulation import View
+from heatlite.features.simulator.simulation import SimulatedProject
 from tests.api.conftest import Heat, template
 from tests.api.test_deployments import config, deployment
 from tests.engine.conftest import resource
@@ -28,7 +28,7 @@ class Zaqar:
     asked: int = 0
     sent: int = 0
 
-    def queue(self, view: View, name: Json) -> dict[str, JsonMap]:
+    def queue(self, view: SimulatedProject, name: Json) -> dict[str, JsonMap]:
         found = self.queues.get((view.project, str(name)))
         if found is None:
             raise CloudNotFound("messaging", f"no queue {name}")
@@ -46,28 +46,28 @@ class Zaqar:
 
     # -- verbs of the cloud
 
-    def put_queue(self, view: View, name: Json, metadata: Json) -> Json:
+    def put_queue(self, view: SimulatedProject, name: Json, metadata: Json) -> Json:
         self.queues.setdefault((view.project, str(name)), {})
         return None
 
-    def delete_queue(self, view: View, name: Json) -> Json:
+    def delete_queue(self, view: SimulatedProject, name: Json) -> Json:
         self.queues.pop((view.project, str(name)), None)
         return None
 
-    def post_messages(self, view: View, name: Json, messages: list[JsonMap]) -> Json:
+    def post_messages(self, view: SimulatedProject, name: Json, messages: list[JsonMap]) -> Json:
         self.queue(view, name)
         for one in messages:
             assert one["ttl"] == 3600
             self.send(str(name), one["body"])
         return None
 
-    def messages(self, view: View, name: Json, echo: Json) -> Json:
+    def messages(self, view: SimulatedProject, name: Json, echo: Json) -> Json:
         """Zaqar with Redis answers 503 to include_claimed without a marker."""
         self.asked += 1
         found = self.queue(view, name)
         return {"messages": [{"href": f"/v2/queues/{name}/messages/{key}", **one} for key, one in found.items()]}
 
-    def delete_message(self, view: View, name: Json, key: Json) -> Json:
+    def delete_message(self, view: SimulatedProject, name: Json, key: Json) -> Json:
         self.queue(view, name).pop(str(key), None)
         return None
 

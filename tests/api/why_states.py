@@ -30,7 +30,7 @@ from heatlite.features.nodes.store.store import NodeStore
 from heatlite.features.parameter_sources.store.records import Reading
 from heatlite.features.parameter_sources.store.store import ReadingStore
 from heatlite.features.rules.errors import BECAUSE
-from heatlite.store.audit import AuditRecord, Outcome
+from heatlite.store.audit import AuditOutcome, AuditRecord
 from heatlite.store.records import (
     ActionRecord,
     LockRecord,
@@ -396,7 +396,7 @@ def node_refused(world: World) -> None:
     world.store.audit.insert(
         AuditRecord(
             identifier(), world.heat.project, world.now, f"machine:{row.physical_name}", "", "127.0.0.1", "PUT", "x",
-            PROVEN, world.id, "s", "c", outcome=Outcome.REFUSED, status=400, reason="node_hosts does not list it",
+            PROVEN, world.id, "s", "c", outcome=AuditOutcome.REFUSED, status=400, reason="node_hosts does not list it",
             last_time=world.now,
         )
     )
@@ -415,7 +415,7 @@ def rule_denied(world: World) -> None:
     world.store.audit.insert(
         AuditRecord(
             identifier(), world.heat.project, world.now + 9, "mia", "", "127.0.0.1", "PUT", "x", "stacks:update",
-            world.id, "s", outcome=Outcome.REFUSED, status=403, reason=reason, last_time=world.now + 9,
+            world.id, "s", outcome=AuditOutcome.REFUSED, status=403, reason=reason, last_time=world.now + 9,
         )
     )
 

@@ -23,7 +23,7 @@ from heatlite.core.clock import Clock, to_text
 from heatlite.core.config import Auth, Settings
 from heatlite.core.status import state
 from heatlite.features.dashboard.feature import DashboardSettings
-from heatlite.features.schedules.expiry.state import State
+from heatlite.features.schedules.expiry.state import ExpiryState
 from heatlite.features.schedules.store.expiries import ExpiryStore
 from heatlite.features.schedules.store.store import SchedulesStore
 from tests.api.conftest import Heat, template, value
@@ -335,7 +335,7 @@ def test_an_owner_who_has_lost_the_right_is_refused_at_the_time(
             given = [one for one in keystone.trusts("ours", boss) if one not in of_stack]
             assert len(given) == 2
             assert result() == ("started", None)
-            eventually(lambda: expiries.of([stack_id])[stack_id].state is State.WARNED)
+            eventually(lambda: expiries.of([stack_id])[stack_id].state is ExpiryState.WARNED)
             if lost == "trust":
                 mine = keystone.login("ours")[0]
                 for one in given:

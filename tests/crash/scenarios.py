@@ -19,7 +19,7 @@ from heatlite.core.json import JsonMap
 from heatlite.core.status import LIVE_ACTIONS, ActionStatus, LockLevel, Signal, Verb, state
 from heatlite.core.wire.locks import LockOptions
 from heatlite.engine.state.hooks import lifecycle_token, waits_at
-from heatlite.engine.state.requests import Reach, Request
+from heatlite.engine.state.requests import Reach, StackRequest
 from heatlite.engine.state.stack_document import read_record
 from heatlite.store.records import ActionRecord, SnapshotRecord, StackRecord
 from heatlite.store.stacks.events import EventQuery
@@ -200,7 +200,7 @@ def hooks(**names: object) -> dict[str, object]:
 
 
 def create(server: Embedded, document: dict[str, object] = FIRST, **more: object) -> None:
-    server.stacks.create(CALLER, Request(name="s", template=document, **more))  # type: ignore[arg-type]
+    server.stacks.create(CALLER, StackRequest(name="s", template=document, **more))  # type: ignore[arg-type]
 
 
 def create_and_settle(server: Embedded) -> None:
@@ -210,7 +210,7 @@ def create_and_settle(server: Embedded) -> None:
 
 def update(server: Embedded, document: dict[str, object] | None, **more: object) -> None:
     existing = document is None
-    server.stacks.update(CALLER, stack_of(server), Request(template=document, **more), existing)  # type: ignore[arg-type]
+    server.stacks.update(CALLER, stack_of(server), StackRequest(template=document, **more), existing)  # type: ignore[arg-type]
 
 
 def partly_updated(server: Embedded) -> None:
@@ -324,7 +324,7 @@ def abandoned_and_protected(server: Embedded) -> None:
 
 def adopt(server: Embedded) -> None:
     adopted = read_record(record_path().read_text())
-    server.stacks.create(CALLER, Request(name="s", adopted=adopted))
+    server.stacks.create(CALLER, StackRequest(name="s", adopted=adopted))
 
 
 def start_and_cancel(server: Embedded) -> None:

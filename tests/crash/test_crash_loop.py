@@ -9,7 +9,7 @@ import pytest
 from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.status import ActionStatus, Status, state
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.wiring import Embedded
 from tests.crash.scenarios import CALLER, file, odd, settle, stack_of, template
@@ -38,8 +38,8 @@ def test_it_ends(place: Path, victims: multiprocessing.context.ForkServerContext
     database = sqlite(place / "now")
     server = wiring.api(Settings(database=database))
     lethal = template(first=file(slow=0.5), waits=file(slow=60), boom=odd("Lethal", depends_on="first"))
-    server.stacks.create(CALLER, Request(name="lethal", template=lethal, disable_rollback=not rollback))
-    server.stacks.create(CALLER, Request(name="well", template=template(waits=file(slow=2))))
+    server.stacks.create(CALLER, StackRequest(name="lethal", template=lethal, disable_rollback=not rollback))
+    server.stacks.create(CALLER, StackRequest(name="well", template=template(waits=file(slow=2))))
     server.close()
     codes = []
     while not codes or codes[-1] != SURVIVED:
@@ -78,7 +78,7 @@ def test_a_cancel_breaks_it(place: Path, victims: multiprocessing.context.ForkSe
     (place / "now" / "files").mkdir(parents=True)
     database = sqlite(place / "now")
     server = wiring.api(Settings(database=database))
-    server.stacks.create(CALLER, Request(name="lethal", template=template(boom=odd("Lethal"))))
+    server.stacks.create(CALLER, StackRequest(name="lethal", template=template(boom=odd("Lethal"))))
     server.close()
     codes = []
     for _ in range(2):

@@ -23,7 +23,7 @@ from heatlite.core.context import Context
 from heatlite.core.json import Json
 from heatlite.core.status import LockLevel, Status, Verb, state
 from heatlite.core.wire.locks import LockOptions
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.store.records import LockRecord, ResourceRecord, StackRecord
 from heatlite.store.stacks.events import EventQuery
 from tests.databases import MEMORY, PLACES
@@ -139,16 +139,16 @@ class Engine:
     # -- operations: all wait until the stack has come to rest, unless told not to ---------------------
 
     def create(self, template: object, name: str = "s", wait: bool = True, **more: Any) -> StackRecord:
-        stack = self.stacks.create(self.who, Request(name=name, template=template, **more))  # type: ignore[arg-type]
+        stack = self.stacks.create(self.who, StackRequest(name=name, template=template, **more))  # type: ignore[arg-type]
         return self.settle(stack) if wait else stack
 
     def put(self, stack: StackRecord, template: object, wait: bool = True, **more: Any) -> StackRecord:
-        request = Request(template=template, **more)  # type: ignore[arg-type]
+        request = StackRequest(template=template, **more)  # type: ignore[arg-type]
         self.stacks.update(self.who, self.get(stack), request, existing=False)
         return self.settle(stack) if wait else self.get(stack)
 
     def patch(self, stack: StackRecord, wait: bool = True, **more: Any) -> StackRecord:
-        self.stacks.update(self.who, self.get(stack), Request(**more), existing=True)
+        self.stacks.update(self.who, self.get(stack), StackRequest(**more), existing=True)
         return self.settle(stack) if wait else self.get(stack)
 
     def delete(self, stack: StackRecord, wait: bool = True) -> StackRecord:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from heatlite.core.config import Settings
-from heatlite.core.status import Kind
+from heatlite.core.status import WorkKind
 from heatlite.engine.dispatch import Dispatcher, WorkerPort
 from heatlite.store.records import Announcement
 from tests.brokers import Broker, broker
@@ -130,7 +130,7 @@ def _receiving(found: Broker, relay: Relay) -> Iterator[None]:
             self.connection = connection
 
         def get_consumers(self, consumer: type[Consumer], _channel: object) -> list[Consumer]:
-            queues = [Queue(f"{found.prefix}.{kind}", routing_key=f"{found.prefix}.{kind}") for kind in Kind]
+            queues = [Queue(f"{found.prefix}.{kind}", routing_key=f"{found.prefix}.{kind}") for kind in WorkKind]
             return [consumer(queues, callbacks=[self.receive], accept=["json"])]
 
         def receive(self, body: list[list[str]], message: Message) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from heatlite.core.errors import ObjectOwned
 from heatlite.core.json import Json
 from heatlite.core.status import state
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.engine.state.stack_document import read_record
 from heatlite.engine.types.adopted_objects import AdoptedObjects
 from heatlite.store.records import StackRecord
@@ -25,7 +25,7 @@ CHILD = {"heat_template_version": "2021-04-16", "resources": {"x": resource("Exa
 
 
 def adopt(engine: Engine, record: Json, name: str, wait: bool = True) -> StackRecord:
-    stack = engine.stacks.create(engine.who, Request(name=name, adopted=read_record(record)))
+    stack = engine.stacks.create(engine.who, StackRequest(name=name, adopted=read_record(record)))
     return engine.settle(stack) if wait else stack
 
 

@@ -14,7 +14,7 @@ from heatlite.core.config import Settings
 from heatlite.core.errors import RequestLimitExceeded
 from heatlite.core.json import dump, size
 from heatlite.core.status import Status, Verb
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.resources.heat.groups import members
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.store.writes.large_values import LARGE_VALUE_GRACE
@@ -66,7 +66,7 @@ def test_values_that_are_known_are_refused_before_anything_is_made(engine: Engin
     made = with_parameter(**copies(80, P))
     for name in ("create", "preview_create"):
         with pytest.raises(RequestLimitExceeded, match=r"more than 2097152 (characters of JSON )?.*max_stack_data"):
-            getattr(engine.stacks, name)(engine.who, Request(name="s", template=made, environment=MUCH))
+            getattr(engine.stacks, name)(engine.who, StackRequest(name="s", template=made, environment=MUCH))
     assert not engine.store.stacks.list("demo", StackQuery())
     stack = engine.create(with_parameter(**copies(60, P)), environment=MUCH)
     assert stack.status is Status.COMPLETE, stack.status_reason

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from heatlite.core.status import state
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.store.records import StackRecord
 
 from .conftest import Engine, resource, template, thing
@@ -110,10 +110,10 @@ def test_the_preview_looks_as_well(engine: Engine, cloud: Cloud) -> None:
     stack = engine.create(template(a=cloud.resource("a"), b=cloud.resource("b"), c=cloud.resource("c")))
     cloud.put("a", value="2")
     (cloud.folder / "b").unlink()
-    changes = engine.stacks.preview_update(engine.who, stack, Request(converge=True), existing=True)
+    changes = engine.stacks.preview_update(engine.who, stack, StackRequest(converge=True), existing=True)
     found = [[one.record.name for one in kind] for kind in (changes.updated, changes.replaced, changes.unchanged)]
     assert found == [["a"], ["b"], ["c"]]
-    changes = engine.stacks.preview_update(engine.who, stack, Request(), existing=True)
+    changes = engine.stacks.preview_update(engine.who, stack, StackRequest(), existing=True)
     assert len(changes.unchanged) == 3
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from heatlite.core.errors import StackNotFound
 from heatlite.core.status import ActionStatus, Verb, state
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.store.records import StackRecord
 from tests.tables import few
 
@@ -129,7 +129,7 @@ class TestDelete:
     def test_of_what_is_only_queued(self, engine: Engine) -> None:
         stack = engine.create(template(a=thing()))
         engine.close()
-        engine.stacks.update(engine.who, stack, Request(template=template(b=thing())), existing=False)
+        engine.stacks.update(engine.who, stack, StackRequest(template=template(b=thing())), existing=False)
         (update,) = engine.store.actions.live([stack.id])
         engine.stacks.delete(engine.who, engine.get(stack))
         engine.store.close()

@@ -9,7 +9,7 @@ from heatlite.core.errors import ActionConflict, ActionInProgress, ResourceIsLoc
 from heatlite.core.ids import new_id
 from heatlite.core.json import dump, parse
 from heatlite.core.status import ActionStatus, Verb
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.store.records import ActionRecord, StackRecord
 from tests.engine.conftest import MEMBER, Engine, attr, ref, resource, template
 
@@ -45,7 +45,7 @@ def holder(engine: Engine, stack: StackRecord) -> ActionRecord:
 def recover(engine: Engine, stack: StackRecord, node: str) -> None:
     """Requests of a health manager after it has found an ill node."""
     engine.components.health.mark(MEMBER, engine.get(stack), node, True, "no answer")
-    engine.stacks.update(MEMBER, engine.get(stack), Request(), existing=True)
+    engine.stacks.update(MEMBER, engine.get(stack), StackRequest(), existing=True)
 
 
 def test_the_health_check_and_the_scale_out(engine: Engine) -> None:
@@ -65,7 +65,7 @@ def test_the_health_check_and_the_scale_out(engine: Engine) -> None:
             recover(engine, nodes, ill)
         for target in (nodes, stack):
             with pytest.raises(ResourceIsLocked) as told:
-                engine.stacks.update(MEMBER, engine.get(target), Request(), existing=True)
+                engine.stacks.update(MEMBER, engine.get(target), StackRequest(), existing=True)
             assert told.value.retry_after
             since = to_text(scale_out.started_at or 0.0)
             assert all(part in told.value.message for part in (scale_out.id, "UPDATE", since)), told.value.message

@@ -4,7 +4,7 @@ import pytest
 
 from heatlite.engine.planning import decide
 from heatlite.engine.planning.facts import RowFacts
-from heatlite.engine.planning.plan import Decision
+from heatlite.engine.planning.plan import ResourceDecision
 
 from .conftest import Engine, resource, template, thing
 
@@ -25,7 +25,7 @@ def test_few_functions_lead_from_the_worker_to_a_decision(engine: Engine, monkey
     stack = engine.create(template(a=thing("one")))
     real, found = decide.decide, list[list[str]]()
 
-    def traced(facts: RowFacts) -> Decision:
+    def traced(facts: RowFacts) -> ResourceDecision:
         found.append([*frames(), "decide"])
         return real(facts)
 

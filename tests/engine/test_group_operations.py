@@ -28,7 +28,7 @@ from heatlite.engine.state.group_requests import (
     DeleteMembers,
     FollowTemplate,
     NewLimits,
-    Resize,
+    ResizeRequest,
     ScaleIn,
     ScaleOut,
     SizeRequest,
@@ -128,7 +128,7 @@ def test_the_next_update_keeps_the_size(engine: Engine, kind: str) -> None:
     assert len(names(engine, stack)) == 4
     assert kept.items() <= engine.ids(nested(engine, stack)).items()
     assert "size" not in engine.row(stack, "g").data
-    change(engine, stack, Resize(Adjustment.EXACT_CAPACITY, 6))
+    change(engine, stack, ResizeRequest(Adjustment.EXACT_CAPACITY, 6))
     stack = engine.patch(stack)
     assert len(names(engine, stack)) == 6
     change(engine, stack, FollowTemplate(True))
@@ -138,7 +138,7 @@ def test_the_next_update_keeps_the_size(engine: Engine, kind: str) -> None:
 
 def test_a_signal_does_not_change_the_remembered_size(engine: Engine) -> None:
     stack = engine.create(template(**automatic(3), up=policy(1)))
-    change(engine, stack, Resize(Adjustment.EXACT_CAPACITY, 4))
+    change(engine, stack, ResizeRequest(Adjustment.EXACT_CAPACITY, 4))
     signal(engine, stack, "up")
     assert len(names(engine, stack)) == 5
     assert len(names(engine, engine.patch(stack))) == 4
@@ -162,7 +162,7 @@ def test_limits_of_the_template_bind_a_remembered_size(engine: Engine, kind: str
 def test_limits_that_an_operation_has_set(engine: Engine) -> None:
     """They hold against signals and operations, until the template has others."""
     stack = engine.create(template(**automatic(3), up=policy(1)))
-    change(engine, stack, Resize(Adjustment.EXACT_CAPACITY, 3, max_size=3))
+    change(engine, stack, ResizeRequest(Adjustment.EXACT_CAPACITY, 3, max_size=3))
     signal(engine, stack, "up")
     assert len(names(engine, stack)) == 3
     with pytest.raises(InvalidValue, match="its limits are 1 and 3"):
@@ -174,7 +174,7 @@ def test_limits_that_an_operation_has_set(engine: Engine) -> None:
     assert len(names(engine, stack)) == 2
     change(engine, stack, NewLimits(min_size=5, max_size=8))
     assert len(names(engine, stack)) == 5
-    change(engine, stack, Resize(Adjustment.EXACT_CAPACITY, 9, strict=False))
+    change(engine, stack, ResizeRequest(Adjustment.EXACT_CAPACITY, 9, strict=False))
     assert len(names(engine, stack)) == 8
     change(engine, stack, FollowTemplate(True))
     assert len(names(engine, stack)) == 3
@@ -230,7 +230,7 @@ def test_cooldown_is_shared_with_signals(engine: Engine) -> None:
         with pytest.raises(ActionCooldown) as refused:
             change(engine, stack, ScaleOut(1))
         assert refused.value.retry_after == 100
-        change(engine, stack, Resize(Adjustment.CHANGE_IN_CAPACITY, 1))
+        change(engine, stack, ResizeRequest(Adjustment.CHANGE_IN_CAPACITY, 1))
         change(engine, stack, ScaleIn(1, ignore_cooldown=True))
         engine.clock.pass_(101)
         change(engine, stack, ScaleIn(1))
@@ -356,14 +356,14 @@ def test_a_signal_that_scales_is_recorded(engine: Engine) -> None:
 
 
 REQUESTS: dict[str, SizeRequest] = {
-    "resize": Resize(Adjustment.CHANGE_IN_CAPACITY, 1),
+    "resize": ResizeRequest(Adjustment.CHANGE_IN_CAPACITY, 1),
     "follow_template": FollowTemplate(True),
     "scale_out": ScaleOut(1),
     "scale_in": ScaleIn(1),
     "delete_members": DeleteMembers(("MEMBER",)),
 }
 TOO_FAR: dict[str, SizeRequest] = {
-    "resize": Resize(Adjustment.EXACT_CAPACITY, -1),
+    "resize": ResizeRequest(Adjustment.EXACT_CAPACITY, -1),
     "scale_out": ScaleOut(20_000),
     "scale_in": ScaleIn(20),
     "delete_members": DeleteMembers(("nobody",)),
@@ -462,7 +462,7 @@ def test_a_cooldown_refuses_what_scales_by_steps(engine: Engine, kind: str) -> N
                 asked(engine, stack, verb)
             assert refused.value.retry_after == 100
         assert len(names(engine, stack)) == 4
-        change(engine, stack, Resize(Adjustment.CHANGE_IN_CAPACITY, 1))
+        change(engine, stack, ResizeRequest(Adjustment.CHANGE_IN_CAPACITY, 1))
         change(engine, stack, DeleteMembers((names(engine, stack)[0],)))
         assert len(names(engine, stack)) == 4
 

@@ -13,7 +13,7 @@ from heatlite.engine.state.group_requests import (
     AttachPolicy,
     Criteria,
     DetachPolicy,
-    Resize,
+    ResizeRequest,
     ScaleIn,
     ScaleOut,
     SizeRequest,
@@ -102,12 +102,12 @@ def test_a_policy_of_another_package(engine: Engine) -> None:
     """The outputs have what its `post_op` says, or why it fails."""
     stack = engine.create(template(g=group(3, thing("v"))))
     asked(engine, stack, AttachPolicy("keep", "spare", {"member": "2"}))
-    action = changed(engine, stack, Resize(Adjustment.EXACT_CAPACITY, 2))
+    action = changed(engine, stack, ResizeRequest(Adjustment.EXACT_CAPACITY, 2))
     assert names(engine, stack) == ["0", "2"]
     assert action.data.policies == {"spare": {"member": "2"}}
     assert action.outputs.policies == {"keep": {"spared": "2", "result": "OK"}}
     asked(engine, stack, UpdatePolicy("keep", {"member": "nobody"}))
-    action = changed(engine, stack, Resize(Adjustment.EXACT_CAPACITY, 1))
+    action = changed(engine, stack, ResizeRequest(Adjustment.EXACT_CAPACITY, 1))
     assert action.outputs.policies is not None
     assert "there is no such member" in str(action.outputs.policies["keep"]["error"])
     assert names(engine, stack) == ["0"]

@@ -7,8 +7,8 @@ import pytest
 
 from heatlite.core.errors import DeletionProtected
 from heatlite.core.status import ActionStatus, Verb
-from heatlite.engine.state.group_requests import Adjustment, AttachPolicy, Resize, UpdatePolicy
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.group_requests import Adjustment, AttachPolicy, ResizeRequest, UpdatePolicy
+from heatlite.engine.state.requests import StackRequest
 from heatlite.store.records import ActionRecord, StackRecord
 from tests.engine.conftest import Engine, resource, template
 from tests.engine.test_group_policies import SERVER, YOUNGEST, ZONES, asked, changed, names, zones_of
@@ -54,7 +54,7 @@ def derived(engine: Engine, stack: StackRecord) -> list[ActionRecord]:
 
 def leaving(engine: Engine, stack: StackRecord, wanted: dict[str, Any]) -> list[str]:
     """Return the members that the plan of an update deletes."""
-    request = Request(template=template(g=wanted))
+    request = StackRequest(template=template(g=wanted))
     plan = engine.stacks.preview_update(engine.who, engine.get(stack), request, existing=False, plan=True).plan
     assert plan is not None
     return sorted(one.path[-1] for one in plan.resources if one.action == "delete")
@@ -62,7 +62,7 @@ def leaving(engine: Engine, stack: StackRecord, wanted: dict[str, Any]) -> list[
 
 def require_quiet(engine: Engine, stack: StackRecord) -> None:
     """Require that an update with the same template has nothing to do."""
-    plan = engine.stacks.preview_update(engine.who, engine.get(stack), Request(), existing=True, plan=True).plan
+    plan = engine.stacks.preview_update(engine.who, engine.get(stack), StackRequest(), existing=True, plan=True).plan
     assert plan is not None
     assert [one.path for one in plan.resources if one.action != "keep"] == []
 
@@ -78,7 +78,7 @@ def test_law_an_update_takes_out_what_the_action_would(engine: Engine, kind: str
     wanted = sized(kind, size, thing("v"))
     planned = leaving(engine, stacks[0], wanted)
     engine.put(stacks[0], template(g=wanted))
-    changed(engine, stacks[1], Resize(Adjustment.EXACT_CAPACITY, size))
+    changed(engine, stacks[1], ResizeRequest(Adjustment.EXACT_CAPACITY, size))
     gone = [[name for name in old if name not in names(engine, one)] for old, one in zip(before, stacks, strict=True)]
     assert planned == sorted(gone[0])
     (action,) = derived(engine, stacks[0])

@@ -8,7 +8,7 @@ import pytest
 
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.status import Status, Verb, state
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.engine.state.stack_document import read_record
 from heatlite.plugin.ports import Member
 from heatlite.resources.heat.groups.scaling import AutoScalingGroup
@@ -318,7 +318,7 @@ def test_the_template_of_the_members_may_move(engine: Engine, kind: str) -> None
 
     stack = engine.create(wanted("one"), files=member_files("one", "a"))
     before = engine.ids(nested(engine, stack))
-    request = Request(template=wanted("two"), files=member_files("two", "a"))
+    request = StackRequest(template=wanted("two"), files=member_files("two", "a"))
     engine.stacks.preview_update(engine.who, stack, request, existing=False)
     stack = engine.put(stack, wanted("two"), files=member_files("two", "a"))
     assert outcome(stack) == "UPDATE_COMPLETE", stack.status_reason
@@ -574,7 +574,7 @@ def test_a_group_is_handed_over_with_its_members(engine: Engine, definition: Any
     names = set(members(engine, stack))
     record = read_record(json.dumps(engine.components.exports.abandon(engine.who, stack)))
     engine.settle(stack)
-    adopted = engine.settle(engine.stacks.create(engine.who, Request(name="n", adopted=record)))
+    adopted = engine.settle(engine.stacks.create(engine.who, StackRequest(name="n", adopted=record)))
     assert outcome(adopted) == "ADOPT_COMPLETE"
     assert members(engine, adopted) == dict.fromkeys(names, "ADOPT_COMPLETE")
     adopted = engine.patch(adopted)
@@ -586,7 +586,7 @@ def test_a_preview_of_groups_changes_nothing(engine: Engine) -> None:
     after = template(g=group(3, thing("w")), a=scaling(thing("w"), low=2), b=group(attr("a", "current_size"), RANDOM))
     stack = engine.create(before)
     rows = [engine.rows(nested(engine, stack, name)) for name in ("g", "a")]
-    changes = engine.stacks.preview_update(engine.who, stack, Request(template=after), existing=False)
+    changes = engine.stacks.preview_update(engine.who, stack, StackRequest(template=after), existing=False)
     assert {item.record.name for item in changes.updated} == {"g", "a"}
     assert {item.record.name for item in changes.added} == {"b"}
     assert [engine.rows(nested(engine, stack, name)) for name in ("g", "a")] == rows

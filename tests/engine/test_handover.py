@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from heatlite.core.errors import ActionConflict, NotSupported, ResourceIsLocked, StackValidationFailed
 from heatlite.core.json import Json
 from heatlite.core.status import state
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.engine.state.stack_document import read_record
 from heatlite.store.records import StackRecord
 from tests.laws import FEW_EXAMPLES
@@ -40,13 +40,13 @@ def abandon(engine: Engine, stack: StackRecord, wait: bool = True) -> Any:
 
 
 def adopt(engine: Engine, record: Json, wait: bool = True, name: str = "s", **more: Any) -> StackRecord:
-    stack = engine.stacks.create(engine.who, Request(name=name, adopted=read_record(record), **more))
+    stack = engine.stacks.create(engine.who, StackRequest(name=name, adopted=read_record(record), **more))
     return engine.settle(stack) if wait else stack
 
 
 def unchanged(engine: Engine, stack: StackRecord) -> set[str]:
     """Unchanged resources of a preview without changes; asserts that all are."""
-    changes = engine.stacks.preview_update(engine.who, engine.get(stack), Request(), existing=True)
+    changes = engine.stacks.preview_update(engine.who, engine.get(stack), StackRequest(), existing=True)
     assert changes.added == changes.deleted == changes.replaced == changes.updated == ()
     return {one.record.name for one in changes.unchanged}
 

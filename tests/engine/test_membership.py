@@ -22,8 +22,8 @@ from heatlite.core.errors import (
 )
 from heatlite.core.json import JsonMap, dump, parse
 from heatlite.core.status import ActionStatus, Cause, Signal, Status, Verb, state
-from heatlite.engine.state.group_requests import Changes, Join, Joining, Leave
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.group_requests import DifferenceMode, Joining, JoinRequest, Leave
+from heatlite.engine.state.requests import StackRequest
 from heatlite.store.records import ActionRecord, StackRecord
 from tests.engine.conftest import Engine, resource, template
 from tests.engine.test_group_operations import KINDS, SERVERS, automatic, names, numbered
@@ -41,14 +41,14 @@ def leave(engine: Engine, stack: StackRecord, *members: str, **more: Any) -> Act
 
 def join(engine: Engine, stack: StackRecord, *members: Joining, **more: Any) -> ActionRecord:
     """Join as the plan says."""
-    asked, joins = Join(members, **more), engine.components.joins
+    asked, joins = JoinRequest(members, **more), engine.components.joins
     plan = joins.plan(engine.who, engine.get(stack), "g", asked)
     return joins.join(engine.who, engine.get(stack), "g", replace(asked, plan_digest=plan.digest))
 
 
 def plan_of(engine: Engine, stack: StackRecord) -> list[str]:
     """Return the changes of the next update with the stored definition."""
-    plan = engine.stacks.preview_update(engine.who, engine.get(stack), Request(), existing=True, plan=True).plan
+    plan = engine.stacks.preview_update(engine.who, engine.get(stack), StackRequest(), existing=True, plan=True).plan
     assert plan is not None
     return [f"{'/'.join(one.path)} {one.action}" for one in plan.resources if one.action != "keep"]
 
@@ -177,45 +177,55 @@ REFUSED: dict[str, tuple[Any, JsonMap, Prepare, Any, type[HeatliteError], str]] 
     "leave: nested": (NESTED, {"files": FILES}, None, Leave(("0",)), NestedMember, "a stack by into"),
     "leave: locked": (SMALL, {}, lambda engine, stack: engine.lock(stack), Leave(("0",)), StackLocked, "unlock s"),
     "leave: another plan": (SMALL, {}, None, Leave(("0",), plan_digest="x"), PlanChanged, "out of date"),
-    "join: no digest": (SMALL, {}, None, Join((Joining(id="x"),)), PlanChanged, "out of date"),
-    "join: two ways": (SMALL, {}, None, Join((Joining(id="x", name="y"),), plan_digest="x"), HTTPBadRequest, "one of"),
-    "join: no way": (SMALL, {}, None, Join((Joining(),), plan_digest="x"), HTTPBadRequest, "one of"),
-    "join: by name": (SMALL, {}, None, Join((Joining(name="x"),), plan_digest="x"), HTTPBadRequest, "id only"),
-    "join: twice": (SMALL, {}, None, Join((Joining(id="x"),) * 2, plan_digest="x"), InvalidValue, "the same object"),
+    "join: no digest": (SMALL, {}, None, JoinRequest((Joining(id="x"),)), PlanChanged, "out of date"),
+    "join: two ways": (
+        SMALL, {}, None, JoinRequest((Joining(id="x", name="y"),), plan_digest="x"), HTTPBadRequest, "one of"
+    ),
+    "join: no way": (SMALL, {}, None, JoinRequest((Joining(),), plan_digest="x"), HTTPBadRequest, "one of"),
+    "join: by name": (SMALL, {}, None, JoinRequest((Joining(name="x"),), plan_digest="x"), HTTPBadRequest, "id only"),
+    "join: twice": (
+        SMALL, {}, None, JoinRequest((Joining(id="x"),) * 2, plan_digest="x"), InvalidValue, "the same object"
+    ),
     "join: a wrong name": (
-        SMALL, {}, None, Join((Joining(id="x", member="7"),), plan_digest="x"), InvalidValue, "the names 1",
+        SMALL, {}, None, JoinRequest((Joining(id="x", member="7"),), plan_digest="x"), InvalidValue, "the names 1",
     ),
     "join: a present name": (
-        template(**automatic(1)), {}, None, Join((Joining(id="x", member="a b"),), plan_digest="x"), InvalidValue,
+        template(**automatic(1)), {}, None, JoinRequest(
+            (Joining(id="x", member="a b"),), plan_digest="x"
+        ), InvalidValue,
         "other characters",
     ),
     "join: too many": (
-        template(**automatic(6)), {}, None, Join((Joining(id="x"),), plan_digest="x"), InvalidValue, "1 and 6",
+        template(**automatic(6)), {}, None, JoinRequest((Joining(id="x"),), plan_digest="x"), InvalidValue, "1 and 6",
     ),
     "join: a template by id": (
-        NESTED, {"files": FILES}, None, Join((Joining(id="x"),), plan_digest="x"), HTTPBadRequest, "1 needs ids",
+        NESTED, {"files": FILES}, None, JoinRequest((Joining(id="x"),), plan_digest="x"), HTTPBadRequest, "1 needs ids",
     ),
     "join: an object by ids": (
-        SMALL, {}, None, Join((Joining(ids={"x": "x"}),), plan_digest="x"), HTTPBadRequest,
+        SMALL, {}, None, JoinRequest((Joining(ids={"x": "x"}),), plan_digest="x"), HTTPBadRequest,
         "1 needs id, name or filter",
     ),
     "join: wrong ids": (
-        NESTED, {"files": FILES}, None, Join((Joining(ids={"z": "z"}),), plan_digest="x"), HTTPBadRequest,
+        NESTED, {"files": FILES}, None, JoinRequest((Joining(ids={"z": "z"}),), plan_digest="x"), HTTPBadRequest,
         "no resource z",
     ),
     "join: deeper": (
         template(g=group(1, {"type": "outer.yaml"})), {"files": DEEP}, None,
-        Join((Joining(ids={"z": "z"}),), plan_digest="x"), NestedMember, "nested stacks itself",
+        JoinRequest((Joining(ids={"z": "z"}),), plan_digest="x"), NestedMember, "nested stacks itself",
     ),
     "join: what is no object": (
         template(g=group(1, resource("OS::Heat::WaitConditionHandle"))), {}, None,
-        Join((Joining(id="x"),), plan_digest="x"), NotSupported, "no life of their own",
+        JoinRequest((Joining(id="x"),), plan_digest="x"), NotSupported, "no life of their own",
     ),
     "join: locked": (
-        SMALL, {}, lambda engine, stack: engine.lock(stack), Join((Joining(id="x"),), plan_digest="x"), StackLocked,
+        SMALL, {}, lambda engine, stack: engine.lock(stack), JoinRequest(
+            (Joining(id="x"),), plan_digest="x"
+        ), StackLocked,
         "unlock s",
     ),
-    "join: another plan": (SMALL, {}, None, Join((Joining(id="x"),), plan_digest="x"), PlanChanged, "out of date"),
+    "join: another plan": (
+        SMALL, {}, None, JoinRequest((Joining(id="x"),), plan_digest="x"), PlanChanged, "out of date"
+    ),
 }  # fmt: skip
 
 
@@ -257,7 +267,7 @@ def test_a_change_between_plan_and_join(engine: Engine) -> None:
     """The group changes after the objects are read, before the transaction."""
     stack = engine.create(template(**numbered(2)))
     key = (leave(engine, stack, "1").outputs.removed or {})["1"]
-    asked, joins = Join((Joining(id=key),)), engine.components.joins
+    asked, joins = JoinRequest((Joining(id=key),)), engine.components.joins
     asked = replace(asked, plan_digest=joins.plan(engine.who, stack, "g", asked).digest)
     draft = joins._draft
 
@@ -278,7 +288,9 @@ def test_a_member_of_several_objects(engine: Engine) -> None:
     inner = template(x=thing("v"), y=thing({"get_resource": "x"}), z=thing("z"))
     stack = engine.create(template(g=group(1, {"type": "m.yaml"}), x=thing("v")), files={"m.yaml": dump(inner)})
     ids = {"x": "an-x", "y": "a-y"}
-    plan = engine.components.joins.plan(engine.who, stack, "g", Join((Joining(ids=ids),), changes=Changes.LIST))
+    plan = engine.components.joins.plan(
+        engine.who, stack, "g", JoinRequest((Joining(ids=ids),), changes=DifferenceMode.LIST)
+    )
     assert [("/".join(one.path), one.action) for one in plan.resources] == [
         ("g/1/x", "join"), ("g/1/y", "join"), ("g/1", "join"), ("g/1/z", "create"),
     ]  # fmt: skip
@@ -386,7 +398,7 @@ def test_of_many_joins_one_gets_the_object(engine: Engine) -> None:
     stack = engine.create(template(**{f"g{number}": group(1, thing("v")) for number in range(6)}))
     (row,) = engine.rows(nested(engine, stack, "g0"))
     engine.components.leaving.leave(engine.who, stack, "g0", Leave(("0",)))
-    joins, asked = engine.components.joins, Join((Joining(id=row.physical_id),))
+    joins, asked = engine.components.joins, JoinRequest((Joining(id=row.physical_id),))
 
     def one(number: int) -> str:
         try:

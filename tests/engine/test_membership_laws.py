@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heatlite.core.errors import InvalidValue
-from heatlite.engine.state.group_requests import Adjustment, Join, Joining, Leave, Resize
+from heatlite.engine.state.group_requests import Adjustment, Joining, JoinRequest, Leave, ResizeRequest
 from tests.databases import MEMORY
 from tests.engine.conftest import Engine, template
 from tests.engine.test_groups import group, nested, scaling, thing
@@ -55,20 +55,20 @@ class Hands:
             return
         before, joins = self.members(name), self.engine.components.joins
         entering = self.free[: 1 + number % 2]
-        asked = Join(tuple(Joining(id=one) for one in entering))
+        asked = JoinRequest(tuple(Joining(id=one) for one in entering))
         if name == "s" and self.size[name] + len(entering) > HIGH:
             with pytest.raises(InvalidValue):
                 joins.plan(self.engine.who, self.get(), name, asked)
             return
         digest = joins.plan(self.engine.who, self.get(), name, asked).digest
-        joins.join(self.engine.who, self.get(), name, Join(asked.members, plan_digest=digest))
+        joins.join(self.engine.who, self.get(), name, JoinRequest(asked.members, plan_digest=digest))
         self.free = self.free[len(entering) :]
         self.size[name] += len(entering)
         assert before.items() <= self.members(name).items()
 
     def resize(self, name: str, number: int) -> None:
         size = number % (HIGH + 1)
-        asked = Resize(Adjustment.EXACT_CAPACITY, size)
+        asked = ResizeRequest(Adjustment.EXACT_CAPACITY, size)
         self.engine.components.groups.change(self.engine.who, self.get(), name, asked)
         self.engine.settle(nested(self.engine, self.stack, name))
         self.size[name] = size

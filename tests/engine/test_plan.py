@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from heatlite.core.errors import PlanChanged
-from heatlite.engine.state.requests import PlannedResource, Request, ShownPlan
+from heatlite.engine.state.requests import PlannedResource, ShownPlan, StackRequest
 from heatlite.store.records import StackRecord
 from tests.databases import PLACES, dump
 from tests.tables import few
@@ -31,7 +31,7 @@ def value(of: object, **more: Any) -> Any:
 
 def planned(engine: Engine, stack: StackRecord, document: object = None, **more: Any) -> ShownPlan:
     """The plan of a PUT, or of a PATCH where there is no template."""
-    request = Request(template=document, **more)  # type: ignore[arg-type]
+    request = StackRequest(template=document, **more)  # type: ignore[arg-type]
     changes = engine.stacks.preview_update(engine.who, engine.get(stack), request, document is None, plan=True)
     assert changes.plan is not None
     return changes.plan
@@ -267,7 +267,7 @@ def test_the_plan_of_a_scaling_group_is_the_same_each_time(engine: Engine) -> No
 def test_heats_lists_take_the_tree_if_asked(engine: Engine) -> None:
     files = {"pair.yaml": PAIR}
     stack = engine.create(template(c=resource("pair.yaml")), files=files)
-    request = Request(template=template(c=resource("pair.yaml", v="2")), files=files)
+    request = StackRequest(template=template(c=resource("pair.yaml", v="2")), files=files)
     changes = engine.stacks.preview_update(engine.who, stack, request, existing=False)
     assert ([item.record.name for item in changes.updated], changes.unchanged) == (["c"], ())
     changes = engine.stacks.preview_update(engine.who, stack, request, existing=False, show_nested=True)
@@ -320,7 +320,7 @@ def test_a_secret_never_shows_whatever_is_made_of_it(engine: Engine) -> None:
     for path in (("a",), ("c", "a"), ("g", "0")):
         assert differences(entry(plan, *path)) == {"value": ("******", "******")}
     assert "hunter" not in repr(planned(engine, stack, template(), files=files))
-    created = Request(name="t", template=document("x"), files=files, parameters={"p": "hunter-3"})
+    created = StackRequest(name="t", template=document("x"), files=files, parameters={"p": "hunter-3"})
     shown = engine.stacks.preview_create(engine.who, created, plan=True).plan
     assert shown is not None and "hunter" not in repr(shown)
     b = entry(shown, "c", "b").differences[0].new
@@ -348,7 +348,7 @@ def test_what_types_hold_secret_never_shows(plugins: Path, place: Path) -> None:
     engine = Engine(place, cloud="simulated")
     try:
         engine.who = ADMIN
-        created = Request(name="t", template=document(1), files=files)
+        created = StackRequest(name="t", template=document(1), files=files)
         shown = engine.stacks.preview_create(engine.who, created, plan=True)
         assert "hunter" not in repr(shown)
         stack = engine.create(document(1), files=files)

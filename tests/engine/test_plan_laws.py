@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from heatlite.core.errors import PlanChanged
 from heatlite.core.status import Status
-from heatlite.engine.state.requests import PlannedResource, Request
+from heatlite.engine.state.requests import PlannedResource, StackRequest
 from heatlite.store.records import ResourceRecord, StackRecord
 from tests.databases import dump
 from tests.laws import FEW_EXAMPLES
@@ -154,7 +154,7 @@ def test_the_plan_is_what_the_update_does(engine: Engine, marks: bool) -> None:
 
 def test_a_digest_is_of_what_happens_not_of_when(engine: Engine) -> None:
     stack = engine.create(template(a=thing("1")))
-    request = Request(template=template(a=thing("2"), b=thing(attr("a", "output"))))
+    request = StackRequest(template=template(a=thing("2"), b=thing(attr("a", "output"))))
     first = engine.stacks.preview_update(engine.who, stack, request, existing=False, plan=True).plan
     engine.clock.pass_(3600)
     engine.close()

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from heatlite.core.errors import HeatliteError, StackExists
-from heatlite.engine.state.requests import Changes, Request
+from heatlite.engine.state.requests import ResourceChanges, StackRequest
 from heatlite.store.records import StackRecord
 from tests.tables import sampled
 
@@ -16,7 +16,7 @@ def value(of: object, **more: Any) -> Any:
     return resource("OS::Heat::Value", value=of, **more)
 
 
-def names(changes: Changes) -> dict[str, set[str]]:
+def names(changes: ResourceChanges) -> dict[str, set[str]]:
     """The five lists by name, the empty ones left out."""
     lists = {
         kind: {item.record.name for item in getattr(changes, kind)}
@@ -90,7 +90,7 @@ def test_it_foresees_the_update(engine: Engine, case: str) -> None:
     before, after, expected = CASES[case]
     stack = engine.create(before)
     rows, mark = engine.rows(stack), engine.now_on(stack)
-    changes = engine.stacks.preview_update(engine.who, stack, Request(template=after), existing=False)
+    changes = engine.stacks.preview_update(engine.who, stack, StackRequest(template=after), existing=False)
     assert names(changes) == expected
     assert (engine.get(stack), engine.rows(stack), engine.told(stack, mark)) == (stack, rows, [])
     assert what_happens(engine, stack, after) == expected
@@ -100,7 +100,7 @@ def test_what_is_unhealthy_or_failed_is_replaced(engine: Engine) -> None:
     made = template(a=thing(), b=thing(ref("a")), boom=thing(fail=True, depends_on="b"), never=thing(depends_on="boom"))
     stack = engine.create(made)
     engine.mark(stack, "a")
-    changes = engine.stacks.preview_update(engine.who, engine.get(stack), Request(), existing=True)
+    changes = engine.stacks.preview_update(engine.who, engine.get(stack), StackRequest(), existing=True)
     assert names(changes) == {"replaced": {"a", "boom"}, "updated": {"b"}, "added": {"never"}}
 
 
@@ -108,16 +108,16 @@ def test_parameters_of_a_patch(engine: Engine) -> None:
     made = template(a=thing(param("p")), parameters={"p": {"type": "string", "default": "d"}})
     stack = engine.create(made)
     preview = engine.stacks.preview_update
-    assert names(preview(engine.who, stack, Request(parameters={"p": "x"}), existing=True)) == {"updated": {"a"}}
-    assert names(preview(engine.who, stack, Request(), existing=True)) == {"unchanged": {"a"}}
+    assert names(preview(engine.who, stack, StackRequest(parameters={"p": "x"}), existing=True)) == {"updated": {"a"}}
+    assert names(preview(engine.who, stack, StackRequest(), existing=True)) == {"unchanged": {"a"}}
 
 
 def test_it_refuses_what_the_update_refuses(engine: Engine) -> None:
     stack = engine.create(template(a=thing()))
     for request in (
-        Request(template=template(a=thing(zz=1))),
-        Request(),
-        Request(template=template(), parameters={"z": 1}),
+        StackRequest(template=template(a=thing(zz=1))),
+        StackRequest(),
+        StackRequest(template=template(), parameters={"z": 1}),
     ):
         with pytest.raises(HeatliteError) as foreseen:
             engine.stacks.preview_update(engine.who, stack, request, existing=False)
@@ -130,17 +130,16 @@ def test_it_is_free_in_every_state(engine: Engine) -> None:
     with engine.clock.held():
         stack = engine.create(template(a=thing(wait_secs=5), b=thing(depends_on="a")), wait=False)
         engine.begun(lambda: engine.rows(stack))
-        engine.stacks.preview_update(engine.who, engine.get(stack), Request(), existing=True)
+        engine.stacks.preview_update(engine.who, engine.get(stack), StackRequest(), existing=True)
     stack = engine.lock(engine.settle(stack))
-    assert names(engine.stacks.preview_update(engine.who, stack, Request(template=template()), existing=False)) == {
-        "deleted": {"a", "b"}
-    }
+    changes = engine.stacks.preview_update(engine.who, stack, StackRequest(template=template()), existing=False)
+    assert names(changes) == {"deleted": {"a", "b"}}
 
 
 class TestCreate:
     def test_everything_is_shown_and_nothing_is_made(self, engine: Engine) -> None:
         made = template(b=value({"r": ref("a"), "k": 1}), a=thing(param("p")), parameters={"p": {"type": "string"}})
-        preview = engine.stacks.preview_create(engine.who, Request(name="s", template=made, parameters={"p": "x"}))
+        preview = engine.stacks.preview_create(engine.who, StackRequest(name="s", template=made, parameters={"p": "x"}))
         found = {item.record.name: item for item in preview.resources}
         assert found["a"].record.properties == {"value": "x"}
         # What is known only afterwards is null.
@@ -151,4 +150,4 @@ class TestCreate:
     def test_it_refuses_what_the_create_refuses(self, engine: Engine) -> None:
         engine.create(template())
         with pytest.raises(StackExists):
-            engine.stacks.preview_create(engine.who, Request(name="s", template=template()))
+            engine.stacks.preview_create(engine.who, StackRequest(name="s", template=template()))

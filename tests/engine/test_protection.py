@@ -18,7 +18,7 @@ from heatlite.core.errors import (
 )
 from heatlite.core.status import Status, Verb, state
 from heatlite.engine.state.protected import is_made
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.engine.state.stack_document import read_record
 from heatlite.store.records import PreviousState, ProtectionRecord, ResourceRecord, StackRecord
 from tests.engine.conftest import Engine, attr, ref, resource, template, thing
@@ -532,7 +532,7 @@ def test_it_goes_with_a_stack_that_is_given_away_and_adopted(engine: Engine) -> 
     assert engine.components.exports.abandon(engine.who, engine.get(stack)).keys() == record.keys()
     assert final(engine.settle(stack)) == "DELETE_COMPLETE", "no object goes"
     record = json.loads(json.dumps(record))
-    stack = engine.settle(engine.stacks.create(engine.who, Request(name="s", adopted=read_record(record))))
+    stack = engine.settle(engine.stacks.create(engine.who, StackRequest(name="s", adopted=read_record(record))))
     assert (final(stack), stack.protection is None) == ("ADOPT_COMPLETE", False)
     middle = child(engine, stack, "middle")
     leaf = child(engine, middle, "leaf")

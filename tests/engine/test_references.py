@@ -5,10 +5,10 @@ import pytest
 from heatlite.core.actions.repairs import RepairStep, Selection
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import state
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.store.records import StackRecord
 from heatlite.template.checks.check import check
-from heatlite.template.dialects import DIALECTS, Dialect
+from heatlite.template.dialects import DIALECTS, TemplateVersion
 from heatlite.template.environment import Environment
 from tests.engine.conftest import MEMBER, Engine
 from tests.engine.test_groups import nested
@@ -24,7 +24,7 @@ def final(stack: StackRecord) -> str:
     return state(stack.verb, stack.status)
 
 
-def using(dialect: Dialect) -> dict[str, tuple[str, JsonMap]]:
+def using(dialect: TemplateVersion) -> dict[str, tuple[str, JsonMap]]:
     """Return a resource for a call of each function with each reference.
 
     A text is of a type that replaces its object. A group has all calls.
@@ -45,7 +45,7 @@ def value_of(value: Json) -> tuple[str, JsonMap]:
     return "OS::Heat::Value", {"value": value}
 
 
-def made(dialect: Dialect, version: str, fails: bool = False) -> JsonMap:
+def made(dialect: TemplateVersion, version: str, fails: bool = False) -> JsonMap:
     """Return a template whose resource "later" has another object in each version."""
     later: JsonMap = {"value": "a", "update_replace_value": version}
     last = (TESTED, {"value": version, "fail": fails})
@@ -59,7 +59,7 @@ def test_functions_over_references_in_every_operation(engine: Engine, key: str) 
     one, two = made(dialect, "1"), made(dialect, "2")
     given = {"parameters": {"secret": "s3cret"}}
     more = {"files": FILES, "environment": given, "disable_rollback": False}
-    request = Request(name="s", template=one, **more)
+    request = StackRequest(name="s", template=one, **more)
     environment = Environment(parameters={"secret": "s3cret"})
     assert [one for one in check(one, environment, engine.components.types, FILES) if one.severity == "error"] == []
     engine.stacks.validate(MEMBER, request)
@@ -81,7 +81,7 @@ def test_functions_over_references_in_every_operation(engine: Engine, key: str) 
 
     again()
     engine.mark(stack, "later")
-    engine.stacks.preview_update(MEMBER, stack, Request(), existing=True, plan=True)
+    engine.stacks.preview_update(MEMBER, stack, StackRequest(), existing=True, plan=True)
     stack = engine.patch(stack)
     assert final(stack) == "UPDATE_COMPLETE", stack.status_reason
     assert engine.ids(stack)["later"] != ids["later"]
@@ -95,7 +95,7 @@ def test_functions_over_references_in_every_operation(engine: Engine, key: str) 
     stack = engine.put(stack, made(dialect, "2", fails=True), **more)
     assert final(stack) == "ROLLBACK_COMPLETE", stack.status_reason
     again()
-    engine.stacks.preview_update(MEMBER, stack, Request(template=two, **more), existing=False, plan=True)
+    engine.stacks.preview_update(MEMBER, stack, StackRequest(template=two, **more), existing=False, plan=True)
     stack = engine.put(stack, two, **more)
     assert final(stack) == "UPDATE_COMPLETE", stack.status_reason
     engine.components.exports.export(stack)

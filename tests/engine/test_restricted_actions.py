@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from heatlite.core.status import Verb, state
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from tests.tables import few
 
 from .conftest import Engine, param, ref, resource, template, thing
@@ -131,7 +131,7 @@ def test_a_rollback_after_it(engine: Engine) -> None:
 @pytest.mark.parametrize(("action", "after"), [("update", thing("new")), ("replace", replaced("new"))])
 def test_a_preview_tells_of_it(engine: Engine, action: str, after: dict[str, object]) -> None:
     stack = engine.create(template(a=thing("old")))
-    request = Request(template=template(a=after), environment=restricting(a=action))
+    request = StackRequest(template=template(a=after), environment=restricting(a=action))
     planned = engine.stacks.preview_update(engine.who, engine.get(stack), request, existing=False)
     assert [(item.record.name, item.record.status_reason) for item in planned.updated] == [("a", CAUSE.format(action))]
     assert not (planned.replaced or planned.unchanged or planned.added or planned.deleted)

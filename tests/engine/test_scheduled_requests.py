@@ -19,8 +19,15 @@ from heatlite.core.errors import (
 )
 from heatlite.core.status import ActionStatus, Cause, Signal, Verb, state
 from heatlite.engine.operations.scheduled_actions import MAX_SCHEDULED
-from heatlite.engine.state.group_requests import Adjustment, FollowTemplate, Resize, ScaleIn, ScaleOut, SizeRequest
-from heatlite.engine.state.requests import Reach, Request, Timing
+from heatlite.engine.state.group_requests import (
+    Adjustment,
+    FollowTemplate,
+    ResizeRequest,
+    ScaleIn,
+    ScaleOut,
+    SizeRequest,
+)
+from heatlite.engine.state.requests import Reach, StackRequest, Timing
 from heatlite.store.records import ActionRecord, StackRecord
 from heatlite.store.secrets.cipher import new_key
 from heatlite.store.stacks.events import EventQuery
@@ -47,7 +54,7 @@ def only(engine: Engine) -> ActionRecord:
     return of(engine, action_id)
 
 
-def digest(engine: Engine, stack: StackRecord, request: Request) -> str:
+def digest(engine: Engine, stack: StackRecord, request: StackRequest) -> str:
     plan = engine.stacks.preview_update(MEMBER, engine.get(stack), request, existing=True, plan=True).plan
     assert plan is not None
     return plan.digest
@@ -55,7 +62,7 @@ def digest(engine: Engine, stack: StackRecord, request: Request) -> str:
 
 def update(engine: Engine, stack: StackRecord, seconds: float = 100, **changes: Any) -> ActionRecord:
     """Schedule an update by the digest of its plan."""
-    request = Request(**changes)
+    request = StackRequest(**changes)
     request = replace(request, plan_digest=digest(engine, stack, request))
     engine.components.scheduled.update(MEMBER, engine.get(stack), request, engine.clock.now() + seconds)
     return only(engine)
@@ -125,7 +132,7 @@ class TestUpdate:
 
     def test_another_digest_is_refused_at_once(self, engine: Engine) -> None:
         stack = engine.create(template(a=thing("v")))
-        request = Request(template=template(a=thing("w")), plan_digest="of another plan")
+        request = StackRequest(template=template(a=thing("w")), plan_digest="of another plan")
         with pytest.raises(PlanChanged):
             engine.components.scheduled.update(MEMBER, stack, request, START + 100)
         assert engine.store.queue.count_scheduled(stack.id) == 0
@@ -247,7 +254,7 @@ class TestGroups:
         ("request_", "word", "size"),
         few(
             [
-                (Resize(Adjustment.EXACT_CAPACITY, 4), "GROUP_RESIZE", 4),
+                (ResizeRequest(Adjustment.EXACT_CAPACITY, 4), "GROUP_RESIZE", 4),
                 (FollowTemplate(True), "GROUP_RESIZE", 2),
                 (ScaleOut(2), "GROUP_SCALE_OUT", 4),
                 (ScaleIn(), "GROUP_SCALE_IN", 1),
@@ -302,7 +309,7 @@ class TestRights:
         with pytest.raises(Forbidden):
             engine.components.scheduled.delete(nobody, stack, START + 100)
         with pytest.raises(Forbidden):
-            engine.components.scheduled.update(nobody, stack, Request(plan_digest="x"), START + 100)
+            engine.components.scheduled.update(nobody, stack, StackRequest(plan_digest="x"), START + 100)
 
     @pytest.mark.parametrize("error", [Forbidden(action="actions:delete"), NoCredential(stack_name="s", user="mia")])
     def test_who_has_lost_the_right_meanwhile(self, engine: Engine, error: Forbidden) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from heatlite.core.status import Status, Verb, state
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.engine.state.stack_document import read_record
 from heatlite.store.records import StackRecord
 from tests.tables import few, sampled
@@ -144,5 +144,5 @@ def test_an_adoption_waits_for_nothing(engine: Engine) -> None:
     engine.settle(stack)
     adopted = read_record(record)
     began = engine.clock.now()
-    stack = engine.settle(engine.stacks.create(engine.who, Request(name="s", adopted=adopted)))
+    stack = engine.settle(engine.stacks.create(engine.who, StackRequest(name="s", adopted=adopted)))
     assert (state(stack.verb, stack.status), engine.clock.now()) == ("ADOPT_COMPLETE", began)

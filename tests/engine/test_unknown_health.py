@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from heatlite.core.json import dump, parse
 from heatlite.core.status import state
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.store.records import StackRecord
 
 from .conftest import Engine, resource, template, thing
@@ -24,14 +24,14 @@ def odd(**more: Any) -> Any:
 
 def plan(engine: Engine, stack: StackRecord) -> dict[str, str]:
     """The outcomes of an update by path."""
-    changes = engine.stacks.preview_update(engine.who, engine.get(stack), Request(), existing=True, plan=True)
+    changes = engine.stacks.preview_update(engine.who, engine.get(stack), StackRequest(), existing=True, plan=True)
     assert changes.plan is not None
     return {"/".join(one.path): one.action for one in changes.plan.resources}
 
 
 def unknown(engine: Engine, stack: StackRecord) -> set[str]:
     """The paths that the plan of an update shows with unknown health."""
-    changes = engine.stacks.preview_update(engine.who, engine.get(stack), Request(), existing=True, plan=True)
+    changes = engine.stacks.preview_update(engine.who, engine.get(stack), StackRequest(), existing=True, plan=True)
     assert changes.plan is not None
     return {"/".join(one.path) for one in changes.plan.resources if one.health and one.health.since}
 

@@ -19,7 +19,7 @@ from heatlite.core.errors import (
     UnknownUserParameter,
 )
 from heatlite.core.status import ActionStatus, Status, Verb, state
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.store.records import StackRecord
 
 from .conftest import Engine, attr, param, ref, resource, template, thing
@@ -475,7 +475,7 @@ class TestAtOnce:
         stack = engine.create(template(a=thing()))
         engine.close()
         # With no engine at work the queue stands still.
-        engine.stacks.update(engine.who, stack, Request(), existing=True)
+        engine.stacks.update(engine.who, stack, StackRequest(), existing=True)
         with pytest.raises(ActionConflict, match="queued"):
             engine.patch(stack, wait=False)
         engine.store.close()
@@ -534,7 +534,9 @@ def test_properties_that_a_function_makes_as_a_whole(engine: Engine) -> None:
 
     stack = engine.create(made({"value": "1"}))
     assert engine.value(stack, "b") == "1"
-    changes = engine.stacks.preview_update(engine.who, stack, Request(template=made({"value": "2"})), existing=False)  # type: ignore[arg-type]
+    changes = engine.stacks.preview_update(
+        engine.who, stack, StackRequest(template=made({"value": "2"})), existing=False
+    )  # type: ignore[arg-type]
     assert {item.record.name for item in changes.updated} == {"a", "b"}
     before = engine.ids(stack)
     stack = engine.put(stack, made({"value": "2"}))
@@ -555,6 +557,6 @@ def test_an_update_prepared_while_another_one_ran_undoes_nothing(engine: Engine,
     seen = engine.create(template(a=thing("1")))
     engine.put(seen, template(a=thing("2")))
     with pytest.raises(ActionConflict, match="was updated by another request meanwhile"):
-        engine.stacks.update(engine.who, seen, Request(template=template(b=thing())), existing)
+        engine.stacks.update(engine.who, seen, StackRequest(template=template(b=thing())), existing)
     engine.patch(seen)
     assert engine.value(seen, "a") == "2"

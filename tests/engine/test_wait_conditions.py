@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from heatlite.core.errors import InvalidValue, NotSupported, RequestLimitExceeded
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.status import Status, Verb, state
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.resources.heat.signals import handles
 from heatlite.store.records import StackRecord
 from heatlite.store.stacks.messages import Messages
@@ -212,7 +212,7 @@ def test_the_handle_of_another_project_or_tree_is_none(engine: Engine) -> None:
         assert known is not None
         for number, who in enumerate((replace(engine.who, project="another"), engine.who)):
             made = template(outputs={"data": attr("wc", "data")}, wc=resource(CONDITION, handle=known, timeout=60))
-            thief = engine.stacks.create(who, Request(name=f"thief{number}", template=made))
+            thief = engine.stacks.create(who, StackRequest(name=f"thief{number}", template=made))
             thief = engine.settle(thief)
             assert thief.status_reason == (
                 f"Resource CREATE failed: InvalidValue: resources.wc: {known} is no wait condition handle of this"
@@ -416,7 +416,7 @@ def test_an_update_handle_is_new_with_every_update(engine: Engine) -> None:
 def test_a_preview_shows_the_new_update_handle(engine: Engine) -> None:
     stack = created(engine, cfn_waiting(UPDATE_HANDLE), cfn())
     engine.clock.pass_(1)
-    changes = engine.stacks.preview_update(engine.who, stack, Request(), existing=True)
+    changes = engine.stacks.preview_update(engine.who, stack, StackRequest(), existing=True)
     assert sorted(change.record.name for change in changes.replaced) == ["handle", "wc"]
     assert [change.record.name for change in changes.unchanged] == ["other"]
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from heatlite.core.context import Context
 from heatlite.core.status import Verb
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.store.records import StackRecord
 from heatlite.store.stacks.stack_query import StackQuery
 from heatlite.wiring import Embedded
@@ -23,8 +23,8 @@ class Operation(Struct, frozen=True):
     """
 
     verb: Verb
-    after: Request
-    before: Request | None = None
+    after: StackRequest
+    before: StackRequest | None = None
     ends: str = ""
     """The state in which it ends; "": COMPLETE."""
 
@@ -35,25 +35,25 @@ class Operation(Struct, frozen=True):
 
 
 OPERATIONS = {
-    "create": Operation(Verb.CREATE, Request(template=FIRST)),
+    "create": Operation(Verb.CREATE, StackRequest(template=FIRST)),
     "rolled-back-create": Operation(
-        Verb.CREATE, Request(template=FAILING, disable_rollback=False), ends=done(Verb.ROLLBACK)
+        Verb.CREATE, StackRequest(template=FAILING, disable_rollback=False), ends=done(Verb.ROLLBACK)
     ),
-    "update": Operation(Verb.UPDATE, Request(template=SECOND), Request(template=FIRST)),
-    "delete": Operation(Verb.DELETE, Request(), Request(template=FIRST)),
-    "check": Operation(Verb.CHECK, Request(), Request(template=FIRST)),
-    "tree-create": Operation(Verb.CREATE, Request(template=TREE, files=FILES)),
+    "update": Operation(Verb.UPDATE, StackRequest(template=SECOND), StackRequest(template=FIRST)),
+    "delete": Operation(Verb.DELETE, StackRequest(), StackRequest(template=FIRST)),
+    "check": Operation(Verb.CHECK, StackRequest(), StackRequest(template=FIRST)),
+    "tree-create": Operation(Verb.CREATE, StackRequest(template=TREE, files=FILES)),
     "tree-update": Operation(
-        Verb.UPDATE, Request(template=CHANGED_TREE, files=FILES), Request(template=TREE, files=FILES)
+        Verb.UPDATE, StackRequest(template=CHANGED_TREE, files=FILES), StackRequest(template=TREE, files=FILES)
     ),
-    "tree-delete": Operation(Verb.DELETE, Request(), Request(template=TREE, files=FILES)),
+    "tree-delete": Operation(Verb.DELETE, StackRequest(), StackRequest(template=TREE, files=FILES)),
     "group-update": Operation(
-        Verb.UPDATE, Request(template=groups(2, "two")), Request(template=groups(2, "one"))
+        Verb.UPDATE, StackRequest(template=groups(2, "two")), StackRequest(template=groups(2, "one"))
     ),
 }
 
 
-def zoned(request: Request, name: str, zone: str) -> Request:
+def zoned(request: StackRequest, name: str, zone: str) -> StackRequest:
     """The request for a stack whose work is done by the workers of a zone."""
     return replace(request, name=name, tags=(f"zone:{zone}",))
 

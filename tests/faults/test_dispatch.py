@@ -12,7 +12,7 @@ import pytest
 
 from heatlite import wiring
 from heatlite.core.config import Settings
-from heatlite.core.status import Kind
+from heatlite.core.status import WorkKind
 from heatlite.store.actions.table import OPEN
 from heatlite.store.records import Announcement
 from heatlite.store.store import Store
@@ -109,7 +109,7 @@ def test_messages_that_come_twice_late_or_never(
         while sent < 40:
             fresh = clients.accepted[sent:]
             for action_id in fresh * 5 + clients.accepted[::7]:  # twice, and late
-                sender.announce(Announcement(action_id, Kind.STACK, None, True))
+                sender.announce(Announcement(action_id, WorkKind.STACK, None, True))
             sent += len(fresh)
             time.sleep(0.02)
     judge(store, machines.files, clients.accepted, machines.orphans)

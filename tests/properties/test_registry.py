@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from heatlite.core.json import Json, JsonMap
 from heatlite.plugin.registry import Registry
 from heatlite.template.environment import Environment, TypeMapping, merged_registry
-from heatlite.template.source.loader import Source
+from heatlite.template.source.loader import SourceText
 from heatlite.template.types import Installation
 from tests.resource_types import ALL_TYPES
 
@@ -18,7 +18,7 @@ ENTRIES: st.SearchStrategy[JsonMap] = st.dictionaries(KEYS, NAMES | st.none(), m
 
 def parse(entries: JsonMap, block: JsonMap) -> Environment:
     registry: Json = {**entries, "resources": {"r": block}}
-    return Environment.parse(Source("environment", {"resource_registry": registry}))
+    return Environment.parse(SourceText("environment", {"resource_registry": registry}))
 
 
 @given(ENTRIES, ENTRIES, ENTRIES, NAMES)

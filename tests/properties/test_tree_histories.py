@@ -30,7 +30,7 @@ from heatlite.core.errors import (
     StackLocked,
 )
 from heatlite.core.status import LockLevel, Status, Verb, state
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.store.records import ResourceRecord, StackRecord
 from tests.engine.conftest import Engine, attr, param, resource, template
 from tests.engine.test_groups import group, policy, scaling
@@ -104,8 +104,8 @@ class Wanted(Struct, frozen=True):
             made["late"] = thing("late", True, depends_on=[*made])
         return template(**made)
 
-    def request(self, rollback: bool = False) -> Request:
-        return Request(name="top", template=self.template(), files=FILES, disable_rollback=not rollback)
+    def request(self, rollback: bool = False) -> StackRequest:
+        return StackRequest(name="top", template=self.template(), files=FILES, disable_rollback=not rollback)
 
     def values(self) -> dict[str, str | None]:
         """By path: what there must be, and with which value.

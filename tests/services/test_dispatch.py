@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from heatlite.core.config import BadSetting, Settings
-from heatlite.core.status import Kind
+from heatlite.core.status import WorkKind
 from heatlite.store.records import Announcement
 from tests.acceptance.processes import environment
 from tests.brokers import Broker, NoBroker, OwnBroker, own
@@ -93,7 +93,7 @@ class Woken:
         raise AssertionError(f"{action_id}: it polls the table")
 
 
-def ready(action_id: str, kind: Kind = Kind.STACK, zone: str | None = None) -> Announcement:
+def ready(action_id: str, kind: WorkKind = WorkKind.STACK, zone: str | None = None) -> Announcement:
     return Announcement(action_id, kind, zone, True)
 
 
@@ -141,9 +141,9 @@ def machines(broker: Broker, tmp_path: Path) -> Iterator[Machines]:
 def test_a_message_is_an_id_and_goes_to_the_queue_of_its_kind_and_zone(machines: Machines, broker: Broker) -> None:
     sender = machines.api()
     sender.announce(ready("a"))
-    sender.announce(ready("b", Kind.CHECK))
-    sender.announce(ready("c", Kind.CHECK, "north"))
-    sender.announce(Announcement("d", Kind.STACK, None, is_ready=False))
+    sender.announce(ready("b", WorkKind.CHECK))
+    sender.announce(ready("c", WorkKind.CHECK, "north"))
+    sender.announce(Announcement("d", WorkKind.STACK, None, is_ready=False))
     sender.close()
     for queue, action_id in (("stack", "a"), ("check", "b"), ("check.north", "c")):
         ((body, headers),) = broker.messages(queue)
@@ -154,8 +154,8 @@ def test_a_message_is_an_id_and_goes_to_the_queue_of_its_kind_and_zone(machines:
 
 def test_a_message_has_the_name_of_its_stack_for_monitors(machines: Machines, broker: Broker) -> None:
     sender = machines.api({"1": "web"}.get)
-    sender.announce(Announcement("a", Kind.STACK, None, True, "1", "UPDATE"))
-    sender.announce(Announcement("b", Kind.STACK, None, True, "2", "UPDATE"))
+    sender.announce(Announcement("a", WorkKind.STACK, None, True, "1", "UPDATE"))
+    sender.announce(Announcement("b", WorkKind.STACK, None, True, "2", "UPDATE"))
     sender.close()
     (known, headers), (unknown, _) = broker.messages("stack")
     assert known[:2] == [["a"], {"stack": "web", "verb": "UPDATE"}]
@@ -169,7 +169,7 @@ def test_workers_get_what_they_are_for(machines: Machines) -> None:
     for number in range(12):
         sender.announce(ready(f"stack {number}"))
         sender.announce(ready(f"north {number}", zone="north"))
-        sender.announce(ready(f"south {number}", Kind.CHECK, "south"))
+        sender.announce(ready(f"south {number}", WorkKind.CHECK, "south"))
     eventually(lambda: len(anybody.taken) + len(checks.taken) + len(north.taken) >= 36)
     assert sorted(checks.taken) == sorted(f"south {number}" for number in range(12))
     assert {f"north {number}" for number in range(12)} <= set(north.taken)
@@ -193,7 +193,7 @@ def test_two_workers_share(machines: Machines) -> None:
 def test_the_worker_of_the_same_process_is_called_directly(machines: Machines, broker: Broker) -> None:
     worker, both = Woken(), machines.api()
     both.attach(worker)
-    both.announce(Announcement("a", Kind.STACK, None, is_ready=False))
+    both.announce(Announcement("a", WorkKind.STACK, None, is_ready=False))
     assert worker.woken == 1
     both.announce(ready("b"))
     assert worker.woken == 2

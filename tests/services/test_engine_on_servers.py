@@ -19,7 +19,7 @@ from heatlite.core.context import Context
 from heatlite.core.errors import ActionImmutable, Conflict, DatabaseUnavailable, InvalidActionState
 from heatlite.core.status import Signal, state
 from heatlite.core.wire.locks import LockOptions
-from heatlite.engine.state.requests import Request, Timing
+from heatlite.engine.state.requests import StackRequest, Timing
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 from heatlite.wiring import Embedded
@@ -103,12 +103,12 @@ def reached(engine: Embedded, stack: StackRecord) -> str:
 
 
 def test_the_main_job(engine: Embedded) -> None:
-    stack = engine.stacks.create(CALLER, Request(name="s", template=template(20)))
+    stack = engine.stacks.create(CALLER, StackRequest(name="s", template=template(20)))
     assert reached(engine, stack) == "CREATE_COMPLETE"
     before = {row.name: row.physical_id for row in engine.store.resources.of(stack.id)}
 
     engine.components.health.mark(CALLER, stack, "r3", True, "sick")
-    engine.stacks.update(CALLER, stack, Request(), existing=True)
+    engine.stacks.update(CALLER, stack, StackRequest(), existing=True)
     assert reached(engine, stack) == "UPDATE_COMPLETE"
     after = {row.name: row.physical_id for row in engine.store.resources.of(stack.id)}
     assert {name for name in after if after[name] != before[name]} == {"r3"}
@@ -118,7 +118,7 @@ def test_the_main_job(engine: Embedded) -> None:
     locked = engine.store.stacks.get(stack.id)
     assert locked is not None
     with pytest.raises(Conflict):
-        engine.stacks.update(CALLER, locked, Request(), existing=True)
+        engine.stacks.update(CALLER, locked, StackRequest(), existing=True)
     assert len(engine.store.suppressed.list(stack.id)) == 1
     engine.components.maintenance.unlock(CALLER, locked)
     assert reached(engine, stack) == "UNLOCK_COMPLETE"
@@ -129,22 +129,22 @@ def test_the_main_job(engine: Embedded) -> None:
 
 
 def test_a_rollback(engine: Embedded) -> None:
-    stack = engine.stacks.create(CALLER, Request(name="s", template=template(1), disable_rollback=False))
+    stack = engine.stacks.create(CALLER, StackRequest(name="s", template=template(1), disable_rollback=False))
     assert reached(engine, stack) == "CREATE_COMPLETE"
     wrong = template(2)
     wrong["resources"]["t1"]["properties"]["fail"] = True
-    engine.stacks.update(CALLER, stack, Request(template=wrong, disable_rollback=False), existing=False)
+    engine.stacks.update(CALLER, stack, StackRequest(template=wrong, disable_rollback=False), existing=False)
     assert reached(engine, stack) == "ROLLBACK_COMPLETE"
     assert {row.name for row in engine.store.resources.of(stack.id)} == {"r0", "t0"}
 
 
 def test_of_many_updates_at_once_one_is_taken(calm: Embedded) -> None:
-    stack = calm.stacks.create(CALLER, Request(name="s", template=template(2)))
+    stack = calm.stacks.create(CALLER, StackRequest(name="s", template=template(2)))
     assert reached(calm, stack) == "CREATE_COMPLETE"
 
     def update(number: int) -> str:
         try:
-            calm.stacks.update(CALLER, stack, Request(template=gated(number)), existing=False)
+            calm.stacks.update(CALLER, stack, StackRequest(template=gated(number)), existing=False)
         except Conflict:
             return "refused"
         finally:
@@ -163,7 +163,7 @@ def test_of_many_requests_to_one_tree_one_is_taken(calm: Embedded) -> None:
     nested = {"type": "nested.yaml"}
     document: dict[str, Any] = {**template(0), "resources": {"a": nested, "b": nested, "c": nested}}
     files = {"nested.yaml": json.dumps(template(1))}
-    root = calm.stacks.create(CALLER, Request(name="s", template=document, files=files))
+    root = calm.stacks.create(CALLER, StackRequest(name="s", template=document, files=files))
     assert reached(calm, root) == "CREATE_COMPLETE"
     stacks = [root, *calm.store.stacks.descendants(root)]
 
@@ -173,7 +173,7 @@ def test_of_many_requests_to_one_tree_one_is_taken(calm: Embedded) -> None:
         if stack is root:
             slow["resources"] |= document["resources"]
         try:
-            calm.stacks.update(CALLER, stack, Request(template=slow, files=files), existing=False)
+            calm.stacks.update(CALLER, stack, StackRequest(template=slow, files=files), existing=False)
         except Conflict:
             return "refused"
         finally:
@@ -201,7 +201,7 @@ def test_another_engine_takes_over_from_a_killed_one(url: str, store: Store) -> 
     first = context.Process(target=run_for_ever, args=(url,))
     first.start()
     reader = wiring.reader(settings(url))
-    stack = reader.stacks.create(CALLER, Request(name="s", template=template(5, wait=1.0)))
+    stack = reader.stacks.create(CALLER, StackRequest(name="s", template=template(5, wait=1.0)))
     eventually(lambda: [row for row in store.resources.of(stack.id) if row.status == "IN_PROGRESS"])
     os.kill(first.pid or 0, signal.SIGKILL)
     first.join()
@@ -222,7 +222,7 @@ def test_many_signals_at_once(calm: Embedded) -> None:
     properties = {"handle": {"get_resource": "handle"}, "timeout": 600, "count": 24}
     condition = {"type": "OS::Heat::WaitCondition", "properties": properties}
     made = {"heat_template_version": "2021-04-16", "resources": {"handle": handle, "ready": condition}}
-    stack = calm.stacks.create(CALLER, Request(name="signals", template=made))
+    stack = calm.stacks.create(CALLER, StackRequest(name="signals", template=made))
 
     def signal(_: int) -> None:
         calm.components.signals.signal(CALLER, stack, calm.components.reader.resource(stack, "handle"), None)
@@ -253,13 +253,13 @@ def test_two_engines_share_a_tree(url: str, engine: Embedded) -> None:
     other = wiring.embedded(settings(url))
     store = engine.store
     try:
-        stack = engine.stacks.create(CALLER, Request(name="grove", template=grove("one", 5), files=files))
+        stack = engine.stacks.create(CALLER, StackRequest(name="grove", template=grove("one", 5), files=files))
         assert state("CREATE", "COMPLETE") == state(*_reached(store, stack.id))
         assert len(store.stacks.descendants(stack)) == 8 * 2 + 1 + 5
         for one, (value, members) in zip((other, engine, other), (("two", 7), ("two", 2), ("three", 4)), strict=True):
             now = store.stacks.get(stack.id)
             assert now is not None
-            one.stacks.update(CALLER, now, Request(template=grove(value, members), files=files), existing=False)
+            one.stacks.update(CALLER, now, StackRequest(template=grove(value, members), files=files), existing=False)
             assert state("UPDATE", "COMPLETE") == state(*_reached(store, stack.id))
             nested = store.stacks.descendants(stack)
             assert len(nested) == 8 * 2 + 1 + members
@@ -293,7 +293,7 @@ def test_a_signal_is_heard_whichever_engine_it_was_given_to(url: str) -> None:
     try:
         slow = gated(3)
         for giver in engines:
-            stack = giver.stacks.create(CALLER, Request(name=f"s{engines.index(giver)}", template=slow))
+            stack = giver.stacks.create(CALLER, StackRequest(name=f"s{engines.index(giver)}", template=slow))
             for other in engines:
                 tell(other, stack, Signal.SUSPEND)
                 eventually(partial(is_suspended, giver.store, stack))
@@ -313,7 +313,7 @@ def test_many_signals_to_one_tree_do_not_block_each_other(url: str) -> None:
         "resources": {f"n{number}": {"type": "in.yaml"} for number in range(4)},
     }
     try:
-        stack = engines[0].stacks.create(CALLER, Request(name="s", template=document, files=NESTED))
+        stack = engines[0].stacks.create(CALLER, StackRequest(name="s", template=document, files=NESTED))
 
         def hammer(number: int) -> None:
             engine = engines[number % 2]
@@ -332,7 +332,7 @@ def test_many_signals_to_one_tree_do_not_block_each_other(url: str) -> None:
             tell(engines[0], stack, Signal.RESUME)
             time.sleep(0.1)
         assert reached(engines[0], stack) == "CREATE_COMPLETE"
-        engines[1].stacks.update(CALLER, engines[1].store.stacks.get(stack.id) or stack, Request(), existing=True)
+        engines[1].stacks.update(CALLER, engines[1].store.stacks.get(stack.id) or stack, StackRequest(), existing=True)
         tell(engines[0], stack, Signal.CANCEL, force=True)
         engines[1].stacks.delete(CALLER, engines[1].store.stacks.get(stack.id) or stack)
         assert reached(engines[1], stack) == "DELETE_COMPLETE"
@@ -355,9 +355,9 @@ def test_who_waits_for_a_row_keeps_what_he_has(url: str) -> None:
     engines = [wiring.embedded(settings(url)) for _ in range(2)]
     store = engines[0].store
     try:
-        other = engines[0].stacks.create(CALLER, Request(name="other", template=template(0)))
+        other = engines[0].stacks.create(CALLER, StackRequest(name="other", template=template(0)))
         settle(store, other.id)
-        stack = engines[0].stacks.create(CALLER, Request(name="s", template=gated(1)))
+        stack = engines[0].stacks.create(CALLER, StackRequest(name="s", template=gated(1)))
         eventually(lambda: len(store.actions.running()) == 1)
         soon(lambda when: engines[0].stacks.check(CALLER, other, Timing(not_before=when)))
         # A store with the longest limits: the engines' own would end a transaction that is idle for a lease.

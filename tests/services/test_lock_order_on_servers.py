@@ -20,7 +20,7 @@ from heatlite.core.context import Context
 from heatlite.core.runtime.meter import Meter
 from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.engine.execution.termination import Termination
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.features.nodes.agents.session import Turn
 from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.database.backend import Dialect
@@ -171,7 +171,7 @@ def test_a_nested_stack_is_set_aside(url: str) -> None:
 
     try:
         document = {**slow(), "resources": {"middle": {"type": "in.yaml"}}}
-        root = engine.stacks.create(Context("demo"), Request(name="s", template=document, files=files))
+        root = engine.stacks.create(Context("demo"), StackRequest(name="s", template=document, files=files))
         while tree() != ["RUNNING", "RUNNING"]:
             pass
         (middle,) = store.actions.children(store.actions.live([root.id])[0].id)

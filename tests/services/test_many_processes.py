@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.ports import free_port
 from heatlite.core.config import Settings
-from heatlite.core.status import ActionStatus, Kind
+from heatlite.core.status import ActionStatus, WorkKind
 from heatlite.store.records import ActionRecord, Announcement
 from heatlite.store.store import Store
 from tests.acceptance.processes import EXAMPLE_PLUGIN, ROOT, START_SECONDS, CommandLine, Process, Server, Worker
@@ -217,9 +217,9 @@ def test_a_message_that_comes_twice_or_late_does_nothing(machines: Machines, sto
 
     again = CeleryDispatcher(machines.settings, machines.settings.broker or "")
     for _ in range(10):
-        again.announce(Announcement(action.id, Kind.STACK, None, True))
+        again.announce(Announcement(action.id, WorkKind.STACK, None, True))
     assert let_go(api, path) == "CREATE_COMPLETE"
-    again.announce(Announcement(action.id, Kind.STACK, None, True))
+    again.announce(Announcement(action.id, WorkKind.STACK, None, True))
     again.close()
     assert api.settled(api.create("t", SIMPLE)) == "CREATE_COMPLETE"
     ended = store.actions.get(action.id)

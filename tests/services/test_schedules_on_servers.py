@@ -16,7 +16,7 @@ from heatlite.core.context import Context
 from heatlite.core.errors import Conflict, DatabaseUnavailable
 from heatlite.core.runtime.meter import Meter
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Signal
-from heatlite.engine.state.requests import Request, Timing
+from heatlite.engine.state.requests import StackRequest, Timing
 from heatlite.store.database.backend import Dialect
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
@@ -58,7 +58,7 @@ def engines(url: str, meter: Counting) -> Iterator[list[Embedded]]:
 
 
 def stacks_of(engine: Embedded, count: int) -> list[StackRecord]:
-    made = [engine.stacks.create(Context("demo"), Request(name=f"s{n}", template=TEMPLATE)) for n in range(count)]
+    made = [engine.stacks.create(Context("demo"), StackRequest(name=f"s{n}", template=TEMPLATE)) for n in range(count)]
     settle(engine)
     return made
 

@@ -12,7 +12,7 @@ from heatlite.core.ids import new_id
 from heatlite.core.json import Json, JsonMap
 from heatlite.engine.operations.software_configs import Software
 from heatlite.features.simulator.feature import SimulatorSettings
-from heatlite.features.simulator.simulation import ADMIN, FAULT, View
+from heatlite.features.simulator.simulation import ADMIN, FAULT, SimulatedProject
 from heatlite.plugin import CloudResource, Facts, Resource, Schema, Services
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import Engine, place, template  # noqa: F401 - fixtures
@@ -97,13 +97,13 @@ class Cloudy(Engine):
         super().__init__(folder, cloud="simulated", **settings)
         self.view().simulation.verbs["network.security_groups"](self.view())  # now there is the project's default group
 
-    def view(self, project: str | None = None) -> View:
+    def view(self, project: str | None = None) -> SimulatedProject:
         """The cloud of a project; without a name, of the project of these stacks."""
         clouds = self.server.components.engine_services.services.clouds
-        return cast(View, clouds.of(project or self.who.project).cloud)
+        return cast(SimulatedProject, clouds.of(project or self.who.project).cloud)
 
     @property
-    def admin(self) -> View:
+    def admin(self) -> SimulatedProject:
         """The cloud as its administrator sees it: all objects of all projects."""
         return self.view(ADMIN)
 

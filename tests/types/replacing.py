@@ -7,7 +7,7 @@ from typing import Any
 
 from heatlite.core.errors import HTTPBadRequest, StackValidationFailed
 from heatlite.core.status import Status
-from heatlite.plugin.coercion import Kind
+from heatlite.plugin.coercion import PropertyKind
 from heatlite.plugin.schema import Field
 from heatlite.template.document import Template
 from heatlite.template.environment import Environment
@@ -60,11 +60,11 @@ def _values(field: Field, now: Any, document: Mapping[str, Any]) -> Iterator[tup
         for value in rule.get("allowed_values", ()):  # type: ignore[union-attr]
             if value != held:
                 yield value, {}
-    if field.kind is Kind.BOOLEAN:
+    if field.kind is PropertyKind.BOOLEAN:
         yield not held, {}
-    elif field.kind in (Kind.INTEGER, Kind.NUMBER):
+    elif field.kind in (PropertyKind.INTEGER, PropertyKind.NUMBER):
         yield from ((int(held or 0) + step, {}) for step in (1, 2, 8) if not isinstance(held, dict))
-    elif field.kind is Kind.STRING and field.find is None:
+    elif field.kind is PropertyKind.STRING and field.find is None:
         yield from ((text, {}) for text in TEXTS if text != held)
 
 

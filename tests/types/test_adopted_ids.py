@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from heatlite.core.errors import ObjectOwned
 from heatlite.core.status import Status
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.engine.state.stack_document import read_record
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import resource, template
@@ -17,7 +17,7 @@ from tests.types.conftest import Cloudy
 
 
 def adopt(cloudy: Cloudy, record: Any, name: str) -> StackRecord:
-    stack = cloudy.settle(cloudy.stacks.create(cloudy.who, Request(name=name, adopted=read_record(record))))
+    stack = cloudy.settle(cloudy.stacks.create(cloudy.who, StackRequest(name=name, adopted=read_record(record))))
     assert stack.status is Status.COMPLETE, cloudy.why(stack)
     return stack
 

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from heatlite.core.status import Status
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.engine.state.stack_document import read_record
 from heatlite.features.simulator.feature import SimulatorSettings
 from tests.engine.conftest import ref, resource, template
@@ -25,9 +25,9 @@ def adopted(cloudy: Cloudy, resources: dict[str, Any], entries: dict[str, Any]) 
     """The stack, adopted twice: its own record adds nothing and brings all along."""
     record = {"template": template(**resources), "resources": entries}
     for again in (True, False):
-        stack = cloudy.settle(cloudy.stacks.create(cloudy.who, Request(name="s", adopted=read_record(record))))
+        stack = cloudy.settle(cloudy.stacks.create(cloudy.who, StackRequest(name="s", adopted=read_record(record))))
         assert stack.status is Status.COMPLETE, cloudy.why(stack)
-        plan = cloudy.stacks.preview_update(cloudy.who, stack, Request(), existing=True, plan=True).plan
+        plan = cloudy.stacks.preview_update(cloudy.who, stack, StackRequest(), existing=True, plan=True).plan
         assert plan is not None
         assert {one.action for one in plan.resources} == {"keep"}
         if again:
@@ -114,7 +114,7 @@ def test_a_handle_without_the_url_of_its_signals_is_not_adopted(cloudy: Cloudy, 
         "template": template(handle=resource("OS::Heat::SwiftSignalHandle")),
         "resources": {"handle": {"resource_id": "s-handle-abcdefghijkl", "resource_data": data}},
     }
-    stack = cloudy.settle(cloudy.stacks.create(cloudy.who, Request(name="s", adopted=read_record(record))))
+    stack = cloudy.settle(cloudy.stacks.create(cloudy.who, StackRequest(name="s", adopted=read_record(record))))
     assert (stack.status, "the URL for its signals" in stack.status_reason) == (Status.FAILED, True), cloudy.why(stack)
 
 
@@ -199,7 +199,7 @@ def test_an_adoption_goes_on_after_a_restart(cloudy: Cloudy, place: Path) -> Non
     record["resources"]["key"]["resource_data"] = {}
     restart([{"verb": "compute.get_keypair", "raises": "unavailable"}])
     with cloudy.clock.held():
-        stack = cloudy.stacks.create(cloudy.who, Request(name="s", adopted=read_record(record)))
+        stack = cloudy.stacks.create(cloudy.who, StackRequest(name="s", adopted=read_record(record)))
         cloudy.begun(lambda: cloudy.states(stack) == {"key": "ADOPT_IN_PROGRESS"})
         restart([])
     stack = cloudy.settle(stack)
@@ -229,9 +229,9 @@ def test_an_update_repeats_an_adoption_that_failed(troubled: Callable[..., Cloud
     entries = {"eip": {"resource_id": address["floating_ip_address"]}, "vm": {"resource_id": server["id"]}}
     before = {name: entry["resource_id"] for name, entry in entries.items()}
     record = read_record({"template": template(**resources), "resources": entries})
-    stack = cloudy.settle(cloudy.stacks.create(cloudy.who, Request(name="s", adopted=record)))
+    stack = cloudy.settle(cloudy.stacks.create(cloudy.who, StackRequest(name="s", adopted=record)))
     assert cloudy.states(stack) == {"eip": "ADOPT_FAILED", "vm": "ADOPT_FAILED"}
-    plan = cloudy.stacks.preview_update(cloudy.who, stack, Request(), existing=True, plan=True).plan
+    plan = cloudy.stacks.preview_update(cloudy.who, stack, StackRequest(), existing=True, plan=True).plan
     assert plan is not None
     assert {one.action for one in plan.resources} == {"update"}
     assert "its adoption failed" in (plan.resources[0].cause or "")
@@ -254,7 +254,7 @@ def test_an_adoption_that_is_repeated_has_lost_no_signal(cloudy: Cloudy) -> None
     resources = {"handle": resource("OS::Heat::WaitConditionHandle")}
     entries = {"handle": {"resource_id": "a user of the Heat", "resource_data": {"signals": signals}}}
     record = read_record({"template": template(**resources), "resources": entries})
-    stack = cloudy.settle(cloudy.stacks.create(cloudy.who, Request(name="s", adopted=record)))
+    stack = cloudy.settle(cloudy.stacks.create(cloudy.who, StackRequest(name="s", adopted=record)))
     assert cloudy.states(stack) == {"handle": "ADOPT_FAILED"}
     with cloudy.store.transaction():
         database.write("DROP TRIGGER refuse", ())
@@ -278,7 +278,7 @@ def test_an_adoption_that_is_repeated_has_lost_no_answer(place: Path) -> None:
     }
     record = read_record({"template": template(**resources), "resources": entries})
     cloudy = Cloudy(place, {"max_software_deployments_per_tenant": 0})
-    stack = cloudy.settle(cloudy.stacks.create(cloudy.who, Request(name="s", adopted=record)))
+    stack = cloudy.settle(cloudy.stacks.create(cloudy.who, StackRequest(name="s", adopted=record)))
     assert cloudy.states(stack) == {"config": "ADOPT_COMPLETE", "done": "ADOPT_FAILED"}, cloudy.why(stack)
     cloudy.close()
     cloudy = Cloudy(place)
@@ -301,7 +301,7 @@ def test_a_deletion_deletes_what_was_not_adopted_completely(troubled: Callable[.
     resources = {"eip": resource("AWS::EC2::EIP"), "key": resource("OS::Nova::KeyPair", name="mine")}
     entries = {"eip": {"resource_id": address["floating_ip_address"]}, "key": {"resource_id": "mine"}}
     record = read_record({"template": template(**resources), "resources": entries})
-    stack = cloudy.settle(cloudy.stacks.create(cloudy.who, Request(name="s", adopted=record)))
+    stack = cloudy.settle(cloudy.stacks.create(cloudy.who, StackRequest(name="s", adopted=record)))
     assert cloudy.states(stack) == {"eip": "ADOPT_FAILED", "key": "ADOPT_FAILED"}
     if not is_there:
         view.call("network.delete_ip", address["id"])

@@ -11,7 +11,7 @@ from heatlite.clients.clouds import Clouds
 from heatlite.core.json import Json, JsonMap
 from heatlite.engine.calls.check_verdicts import cause_of
 from heatlite.plugin import CloudResource
-from heatlite.plugin.coercion import Kind
+from heatlite.plugin.coercion import PropertyKind
 from heatlite.plugin.registry import Registry
 from heatlite.plugin.schema import Field, Schema
 from heatlite.resources.heat.testing import TestResource
@@ -69,9 +69,13 @@ def some(field: Field) -> Any:
         allowed = constraint.describe().get("allowed_values")
         if isinstance(allowed, list):
             return allowed[0]
-    return {Kind.STRING: OBJECT, Kind.INTEGER: 1, Kind.NUMBER: 1, Kind.BOOLEAN: True, Kind.MAP: {}, Kind.LIST: []}.get(
-        field.kind, 1
-    )
+    examples: dict[PropertyKind, object] = {
+        PropertyKind.STRING: OBJECT,
+        PropertyKind.BOOLEAN: True,
+        PropertyKind.MAP: {},
+        PropertyKind.LIST: [],
+    }
+    return examples.get(field.kind, 1)
 
 
 def raises(error: Callable[[str], Exception]) -> Answer:

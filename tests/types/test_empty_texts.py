@@ -10,7 +10,7 @@ import pytest
 
 from heatlite.core.errors import StackValidationFailed
 from heatlite.plugin import Schema
-from heatlite.plugin.coercion import Kind
+from heatlite.plugin.coercion import PropertyKind
 from heatlite.template.document import Template
 from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN
@@ -48,7 +48,7 @@ def texts(schema: type[Schema], values: Mapping[str, Any]) -> Iterator[Place]:
     """Yield the places of optional texts."""
     for name, field in schema.fields.items():
         value = values.get(name)
-        if field.kind is Kind.STRING and not field.required:
+        if field.kind is PropertyKind.STRING and not field.required:
             yield (name,)
         elif field.schema is not None and isinstance(value, Mapping):
             yield from ((name, *place) for place in texts(field.schema, value))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from heatlite.core.json import JsonMap
 from heatlite.plugin import Schema
-from heatlite.plugin.coercion import Kind
+from heatlite.plugin.coercion import PropertyKind
 from heatlite.plugin.registry import Registry
 from heatlite.plugin.schema import Field
 from heatlite.template.checks.check import check
@@ -73,7 +73,7 @@ def test_the_description_of_the_type_is_json(registry: Registry, name: str) -> N
     body = registry.describe(shown.type_name, with_description=True)
     assert json.loads(json.dumps(body)) == body
     assert body.keys() == {"resource_type", "properties", "attributes", "support_status", "description"}
-    types = {kind.value for kind in Kind}
+    types = {kind.value for kind in PropertyKind}
     for described in shown.schema.describe().values():
         assert isinstance(described, dict)
         assert described["type"] in types
@@ -126,19 +126,19 @@ def values_of(field: Field) -> st.SearchStrategy[object]:
         allowed = constraint.describe().get("allowed_values")
         if isinstance(allowed, list):
             one = st.sampled_from(allowed)
-            return st.lists(one) if field.kind is Kind.LIST else one
+            return st.lists(one) if field.kind is PropertyKind.LIST else one
     if field.schema is not None:
         return values_for(field.schema)
     if field.item is not None:
         return st.lists(values_of(field.item), max_size=3)
     return {
-        Kind.STRING: st.text(min_size=1, max_size=5) | st.integers() | st.booleans(),
-        Kind.INTEGER: st.integers(1, 600) | st.integers(1, 600).map(str),
-        Kind.NUMBER: st.integers(0, 9) | st.floats(0, 9) | st.floats(0, 9).map(str),
-        Kind.BOOLEAN: st.booleans() | st.sampled_from(["True", "false"]),
-        Kind.MAP: st.dictionaries(st.text(), st.integers()),
-        Kind.LIST: st.lists(st.text() | st.integers(), max_size=3),
-        Kind.ANY: st.none() | st.text() | st.integers() | st.lists(st.booleans(), max_size=3),
+        PropertyKind.STRING: st.text(min_size=1, max_size=5) | st.integers() | st.booleans(),
+        PropertyKind.INTEGER: st.integers(1, 600) | st.integers(1, 600).map(str),
+        PropertyKind.NUMBER: st.integers(0, 9) | st.floats(0, 9) | st.floats(0, 9).map(str),
+        PropertyKind.BOOLEAN: st.booleans() | st.sampled_from(["True", "false"]),
+        PropertyKind.MAP: st.dictionaries(st.text(), st.integers()),
+        PropertyKind.LIST: st.lists(st.text() | st.integers(), max_size=3),
+        PropertyKind.ANY: st.none() | st.text() | st.integers() | st.lists(st.booleans(), max_size=3),
     }[field.kind]
 
 

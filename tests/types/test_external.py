@@ -9,7 +9,7 @@ import pytest
 
 from heatlite.core.errors import StackValidationFailed
 from heatlite.core.json import Json
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.engine.types.observation import observe
 from heatlite.engine.types.type_calls import TypeFailed
 from heatlite.plugin import CloudResource, StackResource
@@ -51,7 +51,7 @@ def test_whatever_is_done_with_the_stack_leaves_them_alone(
     ids = {row.name: row.physical_id for row in rows}
     there = deepcopy(cloudy.admin.simulation._objects)
 
-    assert cloudy.stacks.preview_create(cloudy.who, Request(name="other", template=document), plan=True)
+    assert cloudy.stacks.preview_create(cloudy.who, StackRequest(name="other", template=document), plan=True)
     stack = cloudy.create(document, "other")
     steps: list[Callable[[], Any]] = [
         lambda: stack,
@@ -86,7 +86,7 @@ def test_without_the_property_that_finds_it_a_part_is_refused(tmp_path: Path, fi
         document = template(it={"type": row.type, "external_id": row.physical_id})
         for ask in (
             lambda it: cloudy.create(it, "n"),
-            lambda it: cloudy.stacks.preview_create(cloudy.who, Request(name="n", template=it)),
+            lambda it: cloudy.stacks.preview_create(cloudy.who, StackRequest(name="n", template=it)),
         ):
             with pytest.raises(StackValidationFailed, match=r"resources.it: Property \w+ not assigned, by which"):
                 ask(document)

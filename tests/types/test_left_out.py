@@ -9,7 +9,7 @@ import pytest
 
 from heatlite.core.json import dump
 from heatlite.core.status import Status
-from heatlite.engine.state.requests import Reach, Request
+from heatlite.engine.state.requests import Reach, StackRequest
 from heatlite.features.ownership.reading import CHANGES
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import ref, resource, template, thing
@@ -56,7 +56,7 @@ def test_nothing_is_called_for_objects_of_any_type_that_are_left_out(tmp_path: P
         tree = [stack, *cloudy.store.stacks.descendants(stack)]
         before = {one.id: (cloudy.rows(one), told(cloudy, one)) for one in tree}
         after, reach = template(only_new=thing("o")), Reach(target=("only_new",))
-        asked = Request(template=after, reach=reach)
+        asked = StackRequest(template=after, reach=reach)
         plan = cloudy.stacks.preview_update(cloudy.who, stack, asked, existing=False, plan=True).plan
         assert plan is not None
         rows = {row.name for row in cloudy.rows(stack)}

@@ -8,7 +8,7 @@ import pytest
 
 from heatlite.core.errors import StackValidationFailed
 from heatlite.core.status import state
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.plugin import StackResource
 from tests.engine.conftest import place, ref, resource, template  # noqa: F401 - `place` is a fixture
 from tests.resource_types import ALL_TYPES, gone
@@ -147,7 +147,7 @@ def test_what_cannot_be_replaced_alone_is_told_before_anything_is_touched(
     before, full = cloudy.rows(stack), cloudy.census()
     cloudy.mark(stack, marked)
     with pytest.raises(StackValidationFailed, match=f"cannot be replaced: {why}.*Mark {other} unhealthy as well"):
-        cloudy.stacks.preview_update(cloudy.who, cloudy.get(stack), Request(), existing=True, plan=True)
+        cloudy.stacks.preview_update(cloudy.who, cloudy.get(stack), StackRequest(), existing=True, plan=True)
     with pytest.raises(StackValidationFailed, match=f"Mark {other} unhealthy as well"):
         cloudy.patch(stack)
     assert [row.physical_id for row in cloudy.rows(stack)] == [row.physical_id for row in before]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from heatlite.core.errors import AmbiguousMatch, EntityNotFound, HeatliteError, ImportDiffers, NoMatch, ObjectNotReady
-from heatlite.engine.state.group_requests import Changes, Join, Joining, Leave
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.group_requests import DifferenceMode, Joining, JoinRequest, Leave
+from heatlite.engine.state.requests import StackRequest
 from heatlite.plugin import CloudResource
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import param, ref, resource, template
@@ -62,7 +62,7 @@ FILES = [one for one in templates() if "examples/" in one and grouped(one)[1] an
 
 
 def plan(cloudy: Cloudy, stack: StackRecord) -> list[Any]:
-    found = cloudy.stacks.preview_update(cloudy.who, cloudy.get(stack), Request(), existing=True, plan=True).plan
+    found = cloudy.stacks.preview_update(cloudy.who, cloudy.get(stack), StackRequest(), existing=True, plan=True).plan
     assert found is not None
     return [one for one in found.resources if one.action != "keep"]
 
@@ -87,10 +87,10 @@ def test_members_of_each_type(cloudy: Cloudy, file: str) -> None:
     assert made == []
     with calls(cloudy) as made:
         for name in names:
-            asked = Join((Joining(id=rows[name].physical_id),))
+            asked = JoinRequest((Joining(id=rows[name].physical_id),))
             shown = components.joins.plan(cloudy.who, cloudy.get(stack), name, asked)
             assert shown.later == (), name
-            asked = Join(asked.members, plan_digest=shown.digest)
+            asked = JoinRequest(asked.members, plan_digest=shown.digest)
             components.joins.join(cloudy.who, cloudy.get(stack), name, asked)
     assert [one for one in made if one.startswith(CHANGING)] == []
     assert {one.path[0] for one in plan(cloudy, stack)} <= restless
@@ -120,9 +120,9 @@ def made_by_hand(cloudy: Cloudy, name: str, flavor: str = "m1.small", **more: An
 
 
 def join(cloudy: Cloudy, stack: StackRecord, *members: Joining, **more: Any) -> Any:
-    asked, joins = Join(members, **more), cloudy.components.joins
+    asked, joins = JoinRequest(members, **more), cloudy.components.joins
     shown = joins.plan(cloudy.who, cloudy.get(stack), "g", asked)
-    joins.join(cloudy.who, cloudy.get(stack), "g", Join(members, plan_digest=shown.digest, **more))
+    joins.join(cloudy.who, cloudy.get(stack), "g", JoinRequest(members, plan_digest=shown.digest, **more))
     return shown
 
 
@@ -168,7 +168,7 @@ def test_differences_wait_for_the_next_update(cloudy: Cloudy) -> None:
     with pytest.raises(ImportDiffers, match=r"\(flavor, metadata\)"):
         join(cloudy, stack, Joining(id=key))
     assert cloudy.rows(inner(cloudy, stack)) == before
-    shown = join(cloudy, stack, Joining(id=key), changes=Changes.LIST)
+    shown = join(cloudy, stack, Joining(id=key), changes=DifferenceMode.LIST)
     (later,) = shown.later
     assert (later.action, [one.name for one in later.differences]) == ("update", ["flavor", "metadata"])
     (group, member) = plan(cloudy, stack)
@@ -295,7 +295,7 @@ def test_a_plan_tells_no_secret(cloudy: Cloudy) -> None:
     key = made_by_hand(cloudy, "a", metadata={"k": "another"})
     same = made_by_hand(cloudy, "b", metadata={"k": "a hidden value", "more": "one"})
     cloudy.clock.pass_(100)
-    shown = join(cloudy, stack, Joining(id=key), Joining(id=same), changes=Changes.LIST)
+    shown = join(cloudy, stack, Joining(id=key), Joining(id=same), changes=DifferenceMode.LIST)
     assert [one.action for one in shown.later] == ["update", "update"]
     assert not any(secret in str(shown) for secret in ("a hidden value", "another"))
     told = [event.status_reason for event in cloudy.events(inner(cloudy, stack))]

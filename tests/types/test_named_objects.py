@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from heatlite.core.errors import StackValidationFailed
 from heatlite.core.json import Json, JsonMap
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.plugin import CloudResource
 from heatlite.plugin.cloud import PARENT
 from heatlite.plugin.schema import Schema
@@ -164,7 +164,7 @@ def test_a_cloud_withdraws_what_a_server_and_a_volume_were_made_with(cloudy: Clo
 
     stack = stays(cloudy.check(stack))
     assert [row.name for row in cloudy.rows(stack) if "differs" in row.status_reason] == []
-    plan = cloudy.stacks.preview_update(cloudy.who, stack, Request(converge=True), existing=True, plan=True).plan
+    plan = cloudy.stacks.preview_update(cloudy.who, stack, StackRequest(converge=True), existing=True, plan=True).plan
     assert plan is not None
     assert {one.action for one in plan.resources} == {"keep"}
     stack = stays(cloudy.patch(stack, converge=True))

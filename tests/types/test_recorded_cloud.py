@@ -12,7 +12,7 @@ from heatlite.clients.clouds import Clouds
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import Invalid
 from heatlite.core.status import LockLevel, Status, state
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.engine.state.stack_document import read_record
 from heatlite.features.simulator.services.registry import simulate
 from heatlite.features.simulator.simulation import Scenario
@@ -71,7 +71,7 @@ def nowhere(engine: Engine) -> None:
 OPERATIONS: dict[str, Callable[[Engine, StackRecord], object]] = {
     "update": lambda engine, stack: engine.put(stack, NET),
     "patch": lambda engine, stack: engine.patch(stack),
-    "preview": lambda engine, stack: engine.stacks.preview_update(engine.who, stack, Request(), True, plan=True),
+    "preview": lambda engine, stack: engine.stacks.preview_update(engine.who, stack, StackRequest(), True, plan=True),
     "delete": lambda engine, stack: engine.delete(stack),
     "check": lambda engine, stack: engine.check(stack),
     "suspend": lambda engine, stack: engine.suspend(stack),
@@ -234,7 +234,7 @@ class TestRecord:
         stack = cloudy.made({"net": resource("OS::Neutron::Net")})
         record = cloudy.components.exports.abandon(cloudy.who, stack)
         cloudy.settle(stack)
-        request = Request(name="t", adopted=read_record(record))
+        request = StackRequest(name="t", adopted=read_record(record))
         elsewhere(cloudy)
         with pytest.raises(OtherCloud, match="Stack t has its objects in the cloud simulated"):
             cloudy.stacks.create(cloudy.who, request)

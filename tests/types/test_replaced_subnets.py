@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from heatlite.core.status import state
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from tests.engine.conftest import attr, ref, resource, template
 from tests.resource_types import needs
 from tests.tables import few
@@ -37,7 +37,7 @@ def places(cloudy: Cloudy) -> set[str]:
 def test_its_machines_move_with_it(cloudy: Cloudy) -> None:
     stack = cloudy.made(site(FIRST))
     before = cloudy.row(stack, "db").physical_id
-    request = Request(template=template(**site(SECOND)))
+    request = StackRequest(template=template(**site(SECOND)))
     plan = cloudy.stacks.preview_update(cloudy.who, cloudy.get(stack), request, existing=False, plan=True).plan
     assert plan is not None
     shown = {"/".join(one.path): (one.action, one.cause, one.order) for one in plan.resources}
@@ -93,7 +93,7 @@ def planned(cloudy: Cloudy, stack: Any, resources: Any) -> list[tuple[str, str, 
 
     Without what it keeps, and does not explain.
     """
-    request = Request(template=template(**resources))
+    request = StackRequest(template=template(**resources))
     plan = cloudy.stacks.preview_update(cloudy.who, cloudy.get(stack), request, existing=False, plan=True).plan
     assert plan is not None
     found = [("/".join(one.path), one.action, one.cause) for one in plan.resources]

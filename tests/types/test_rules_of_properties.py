@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from heatlite.core.errors import StackValidationFailed
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.plugin import Schema
-from heatlite.plugin.coercion import Kind
+from heatlite.plugin.coercion import PropertyKind
 from heatlite.plugin.schema import Field
 from heatlite.template.checks.check import check
 from heatlite.template.environment import Environment
@@ -48,17 +48,17 @@ def samples(field: Field) -> list[object]:
     found: list[object]
     if field.schema is not None:
         found = maps(field.schema)
-    elif field.kind is Kind.LIST:
+    elif field.kind is PropertyKind.LIST:
         one = list(listed or []) or (samples(field.item) if field.item is not None else ["vda"])
         found = [one[:1], one[:1] * 2, []]
     else:
         found = {
-            Kind.BOOLEAN: [True, False],
-            Kind.MAP: [{"task_name": "vda"}, {}],
-            Kind.INTEGER: [*NUMBERS],
-            Kind.NUMBER: [*NUMBERS],
-            Kind.STRING: [*TEXTS],
-            Kind.ANY: ["vda", 1],
+            PropertyKind.BOOLEAN: [True, False],
+            PropertyKind.MAP: [{"task_name": "vda"}, {}],
+            PropertyKind.INTEGER: [*NUMBERS],
+            PropertyKind.NUMBER: [*NUMBERS],
+            PropertyKind.STRING: [*TEXTS],
+            PropertyKind.ANY: ["vda", 1],
         }[field.kind]
         found = [*(listed or []), *found]
     return [value for value in found if is_fine(field, value)][:3]
@@ -226,7 +226,7 @@ def test_a_broken_rule_beside_a_reference_is_refused_before_anything_is_done(clo
     with pytest.raises(StackValidationFailed, match="Neither image"):
         cloudy.put(stack, wrong)
     with pytest.raises(StackValidationFailed, match="Neither image"):
-        cloudy.stacks.preview_update(cloudy.who, stack, Request(template=wrong), existing=False)
+        cloudy.stacks.preview_update(cloudy.who, stack, StackRequest(template=wrong), existing=False)
     assert cloudy.census() == made
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from heatlite.clients.cloud import NoService
 from heatlite.core.errors import ResourceTypeUnavailable
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from tests.engine.conftest import resource, template
 from tests.resource_types import ALL_TYPES, needs
 from tests.types.conftest import Cloudy
@@ -43,7 +43,7 @@ def test_it_is_refused(small: Cloudy, taken: object) -> None:
     with pytest.raises(ResourceTypeUnavailable, match="HEAT-E99001 Service cinder") as refused:
         small.create(template(a=taken))
     assert SAID in refused.value.message
-    request = Request(template=template(a=taken))
+    request = StackRequest(template=template(a=taken))
     with pytest.raises(ResourceTypeUnavailable):
         small.stacks.validate(small.who, request)
     small.stacks.validate(small.who, request, without_services=True)
@@ -62,12 +62,12 @@ def test_a_cloud_that_is_out_of_reach_is_taken_to_have_all(
     small: Cloudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from heatlite.clients.cloud import CloudUnavailable
-    from heatlite.features.simulator.simulation import View
+    from heatlite.features.simulator.simulation import SimulatedProject
 
-    def has(self: View, service: str) -> bool:
+    def has(self: SimulatedProject, service: str) -> bool:
         raise CloudUnavailable("identity.token", "no answer")
 
-    monkeypatch.setattr(View, "has", has)
+    monkeypatch.setattr(SimulatedProject, "has", has)
     assert "OS::Cinder::Volume" in small.components.offer.listed(small.who, ALL_TYPES)
 
 

@@ -10,7 +10,7 @@ from heatlite.core.json import dump, parse
 from heatlite.core.status import Status, Verb
 from heatlite.engine.state.requests import Timing
 from heatlite.features.healing.store.store import HealingStore
-from heatlite.features.simulator.simulation import View
+from heatlite.features.simulator.simulation import SimulatedProject
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import ref, resource
 from tests.engine.test_groups import nested
@@ -218,10 +218,10 @@ def test_a_check_that_sees_nothing_repairs_nothing(
     stack = cloudy.made(FIVE)
     ids = {**cloudy.ids(stack), **cloudy.ids(nested(cloudy, stack))}
 
-    def refuse(_view: View, verb: str, *_: object, **__: object) -> None:
+    def refuse(_view: SimulatedProject, verb: str, *_: object, **__: object) -> None:
         raise error(verb)
 
-    monkeypatch.setattr(View, "call", refuse)
+    monkeypatch.setattr(SimulatedProject, "call", refuse)
     stack = cloudy.check(stack)
     services = ("OS::Cinder", "OS::Neutron") if what == "an empty cloud" else ("block_storage", "network")
     causes = {cause.format(one): number for one, number in zip(services, (3, 5), strict=True)}

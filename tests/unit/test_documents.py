@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from heatlite.cli.parser import Parser
+from heatlite.cli.parser import CommandParser
 from heatlite.core.config import Settings, all_values
 from heatlite.feature import installed
 from heatlite.features.healing.terms import Brake, ClosedAs, IncidentState, ReportResult
@@ -211,7 +211,7 @@ def command_faults(command: str, rest: str) -> list[str]:
         below = parsers_below(parser)
         if not below or not word.islower():
             break
-        if word not in below and isinstance(parser, Parser) and parser.default:
+        if word not in below and isinstance(parser, CommandParser) and parser.default:
             parser = below[parser.default]
             break
         if word not in below:

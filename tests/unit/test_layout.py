@@ -16,6 +16,7 @@ PACKAGE = ROOT / "heatlite"
 SOURCES = {path: path.read_text() for path in sorted(PACKAGE.rglob("*.py"))}
 MOST_LINES = 600
 MOST_LINES_OF_CLASS = 400
+CLASS = re.compile(r"^class ([A-Za-z]\w*)", re.MULTILINE)
 CONSTANT = re.compile(r"^(_?[A-Z][A-Z0-9_]*)(?:: [^=\n]+)? = ", re.MULTILINE)
 Nodes = Mapping[Path, Sequence[ast.AST]]
 
@@ -70,6 +71,25 @@ def test_the_extra_all_has_every_other() -> None:
     extras = setup["options.extras_require"]
     (all_,) = extras["all"].split()
     assert all_ == f"heatlite[{','.join(sorted(extras.keys() - {'all', 'client'}))}]"
+
+
+LAYERS = {"handlers": "/api/", "store": "/store/", "ports": "/plugin/ports.py", "wire": "/core/wire/"}
+"""A subject has one name in its handler, its store, its port and its answer. The rest of the product is one layer."""
+NAMED_ELSEWHERE = re.compile(
+    r"/(agent|migrations|tables|resources|rare_types|sqlite|postgresql|mariadb)/|/(tables|errors)\.py"
+)
+"""Places with names of their own: a program that stands alone, rows, services, backends of databases, errors."""
+
+
+def test_no_layer_has_two_classes_of_one_name() -> None:
+    places: dict[tuple[str, str], list[str]] = {}
+    for path, text in SOURCES.items():
+        place = path.relative_to(ROOT).as_posix()
+        if not NAMED_ELSEWHERE.search(place):
+            layer = next((name for name, part in LAYERS.items() if part in place), "")
+            for name in CLASS.findall(text):
+                places.setdefault((layer, name), []).append(place)
+    assert {name: found for (_, name), found in places.items() if len(found) > 1} == {}
 
 
 def test_no_constant_is_given_twice() -> None:

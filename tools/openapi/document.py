@@ -18,7 +18,7 @@ from heatlite.features.nodes.states import NodeActionState, Requester
 from heatlite.features.quota.feature import MODES as QUOTA_MODES
 from heatlite.plugin.registry import SUPPORT_STATUSES
 from heatlite.store.actions import listing
-from heatlite.store.audit import Outcome
+from heatlite.store.audit import AuditOutcome
 from tools.openapi.answers import ANSWERS
 from tools.openapi.reference import Operation, Parameter
 from tools.openapi.requests import BODIES, OPTIONAL
@@ -68,7 +68,7 @@ _LISTS: dict[tuple[str, str], Iterable[str]] = {
     ("List actions", "action"): [views.action_word(verb) for verb in Verb if verb is not Verb.INIT],
     ("List actions", "cause"): [*Cause],
     ("List actions", "status"): [*ActionStatus],
-    ("List audit log", "outcome"): [*Outcome],
+    ("List audit log", "outcome"): [*AuditOutcome],
     ("List drift", "state"): [*DriftState],
     ("List incidents", "state"): [*IncidentState],
     ("List incidents", "closed_as"): [*ClosedAs],

@@ -3,23 +3,22 @@
 Objects are open: later versions may add keys. A test closes them and compares them with the samples of the reference.
 """
 
-from heatlite.core.actions.repairs import Part
+from heatlite.core.actions.repairs import RepairPart
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.wire import actions, events, locks, resources, stacks, why
 from heatlite.features.approvals.store.records import ApprovalState, Subject
-from heatlite.features.change_policy.document import Origin as PolicyOrigin
-from heatlite.features.change_policy.document import PolicyKeys
+from heatlite.features.change_policy.document import PolicyKeys, PolicyOrigin
 from heatlite.features.drift.states import DriftState
 from heatlite.features.guards import wire as guards
 from heatlite.features.healing.terms import Brake, ClosedAs, IncidentState
-from heatlite.features.nodes.states import NodeActionState, NodeState, Origin, Requester
+from heatlite.features.nodes.states import NodeActionState, NodeState, Requester, TransitionOrigin
 from heatlite.features.parameter_sources import wire as sources
-from heatlite.features.quota.assessment import State as QuotaState
+from heatlite.features.quota.assessment import QuotaState
 from heatlite.features.revisions import wire as revisions
 from heatlite.features.rules import wire as findings
-from heatlite.features.schedules.expiry.state import State, Then
-from heatlite.store.audit import Outcome
+from heatlite.features.schedules.expiry.state import ExpiryState, Then
+from heatlite.store.audit import AuditOutcome
 from tools.openapi.structs import answer
 
 ANY: JsonMap = {}
@@ -107,7 +106,7 @@ _PREVIEW_RESOURCE = record(
     attributes=MAP,
 )
 _PLANNED = record(
-    {"health": ref("ResourceHealth"), "selection": one_of(Part)},
+    {"health": ref("ResourceHealth"), "selection": one_of(RepairPart)},
     **named("resource_name resource_type physical_resource_id action", TEXT),
     path=TEXTS,
     after=TEXTS,
@@ -321,7 +320,13 @@ SCHEMAS: JsonMap = {
         digest=TEXT,
         depended_by=TEXTS,
         history=listed(
-            record(time=TIME, state=one_of(NodeActionState), origin=one_of(Origin), user=TEXT_OR_NULL, reason=TEXT)
+            record(
+                time=TIME,
+                state=one_of(NodeActionState),
+                origin=one_of(TransitionOrigin),
+                user=TEXT_OR_NULL,
+                reason=TEXT,
+            )
         ),
     ),
     "PlaybookSummary": _PLAYBOOK,
@@ -387,7 +392,7 @@ SCHEMAS: JsonMap = {
         expires_at=TIME,
         then=one_of(Then),
         warn_before=listed(COUNT),
-        state=one_of(State),
+        state=one_of(ExpiryState),
         code=TEXT_OR_NULL,
         set_by=TEXT,
     ),
@@ -434,7 +439,7 @@ SCHEMAS: JsonMap = {
         times=COUNT,
         **named("user user_id address stack_id stack_name resource_name target", TEXT_OR_NULL),
         **named("plan_digest action_id approval_id", TEXT_OR_NULL),
-        outcome=one_of(Outcome),
+        outcome=one_of(AuditOutcome),
         status=or_null(COUNT),
     ),
     "Versions": record(versions=listed(record(id=TEXT, status=TEXT, links=LINKS))),

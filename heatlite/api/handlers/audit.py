@@ -8,7 +8,7 @@ from heatlite.api.request import Request
 from heatlite.core.clock import to_text
 from heatlite.core.errors import NotFound
 from heatlite.core.json import JsonMap
-from heatlite.store.audit import AuditQuery, AuditRecord, Outcome
+from heatlite.store.audit import AuditOutcome, AuditQuery, AuditRecord
 from heatlite.store.store import Store
 
 KEYS = ("user", "operation", "outcome", "stack", "address", "request_id", "since", "until", "limit", "marker")
@@ -27,7 +27,7 @@ class Audit:
         project = req.caller.project
         if marker is not None and not self._store.audit.has(project, marker):
             raise NotFound(entity="Request", name=marker)
-        query.several_of(req, "outcome", {outcome.value: outcome for outcome in Outcome})
+        query.several_of(req, "outcome", {outcome.value: outcome for outcome in AuditOutcome})
         wanted = AuditQuery(
             **{name: query.several(req, name) for name in KEYS[:6]},
             since=query.moment(req, "since"),

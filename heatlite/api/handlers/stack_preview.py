@@ -74,7 +74,7 @@ class StackPreview:
         else:
             resp.media = views.repair(self._others[name].plan(req.caller, stack, value))
 
-    def _preview(self, req: Request, stack: StackRecord, request: requests.Request, existing: bool) -> JsonMap:
+    def _preview(self, req: Request, stack: StackRecord, request: requests.StackRequest, existing: bool) -> JsonMap:
         nested, plan = query.flag(req, "show_nested"), query.flag(req, "plan")
         return views.changes(self._stacks.preview_update(req.caller, stack, request, existing, nested, plan))
 

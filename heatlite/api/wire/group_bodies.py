@@ -10,7 +10,7 @@ from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import Json, as_map
 from heatlite.core.validation import convert
 from heatlite.core.wire.base import Body, Time
-from heatlite.engine.state.group_requests import Adjustment, FollowTemplate, Members, NewLimits, Resize
+from heatlite.engine.state.group_requests import Adjustment, FollowTemplate, Members, NewLimits, ResizeRequest
 
 OPERATIONS = {"REBOOT": RepairStep.REBOOT, "REBUILD": RepairStep.REBUILD, "RECREATE": RepairStep.REPLACE}
 """Operations of `recover`, by Senlin's names."""
@@ -39,7 +39,7 @@ class MemberCheck(Body, frozen=True):
     """``true``: mark objects that are not found, even more than half of a service's."""
 
 
-def resize(value: Json) -> Resize | NewLimits | FollowTemplate:
+def resize(value: Json) -> ResizeRequest | NewLimits | FollowTemplate:
     """Parse the value of `resize`."""
     given = as_map(value)
     if "follow_template" in given:
@@ -52,7 +52,7 @@ def resize(value: Json) -> Resize | NewLimits | FollowTemplate:
         if limits.min_size is None and limits.max_size is None:
             raise HTTPBadRequest("resize: needs a number for min_size or max_size.")
         return limits
-    size = convert(value, Resize, "resize")
+    size = convert(value, ResizeRequest, "resize")
     if size.adjustment_type is not Adjustment.CHANGE_IN_PERCENTAGE:
         if not size.number.is_integer():
             raise HTTPBadRequest(f"resize.number: {size.adjustment_type} needs a whole number.")

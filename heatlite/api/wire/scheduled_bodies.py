@@ -31,7 +31,7 @@ class ScheduledDelete(Body, frozen=True):
     """Time of the deletion (ISO 8601; without a zone UTC). Until then its action is ``INIT`` and holds nothing."""
 
 
-def update_later(value: Json) -> tuple[requests.Request, float]:
+def update_later(value: Json) -> tuple[requests.StackRequest, float]:
     """Parse the value of `update`: the changes and their time."""
     given = convert(value, ScheduledUpdate, "update")
     return definition(as_map(value), "optional", ScheduledUpdate), moment("update.not_before", given.not_before)

@@ -161,7 +161,7 @@ def keys(further: Sequence[type[Struct]]) -> frozenset[str]:
     return frozenset(name for one in kinds for name in one.__struct_encode_fields__)
 
 
-def create(req: Request, further: Sequence[type[Struct]]) -> requests.Request:
+def create(req: Request, further: Sequence[type[Struct]]) -> requests.StackRequest:
     """Parse the body of a create or its preview. `further` has the keys of features."""
     body = as_object(read(req))
     if body.get("stack_name") is None:
@@ -177,12 +177,12 @@ def create(req: Request, further: Sequence[type[Struct]]) -> requests.Request:
     return msgspec.structs.replace(definition(body, "optional", Creation, further), adopted=read_record(record))
 
 
-def whole(req: Request, further: Sequence[type[Struct]] = ()) -> requests.Request:
+def whole(req: Request, further: Sequence[type[Struct]] = ()) -> requests.StackRequest:
     """Parse the body of a PUT of a stack, its preview, or a validation."""
     return definition(as_object(read(req)), "required", further=further)
 
 
-def change(body: Json, further: Sequence[type[Struct]]) -> requests.Request:
+def change(body: Json, further: Sequence[type[Struct]]) -> requests.StackRequest:
     """Parse the body of a PATCH of a stack or its preview.
 
     Without a body, nothing changes.
@@ -195,7 +195,7 @@ def definition(
     template: Literal["required", "optional"],
     kind: type[Definition] = Definition,
     further: Sequence[type[Struct]] = (),
-) -> requests.Request:
+) -> requests.StackRequest:
     """Parse the definition of a stack. Raises HTTPBadRequest.
 
     `further` are structs with the keys of features.
@@ -209,7 +209,7 @@ def definition(
     if given.template is None and given.template_url is None and template == "required":
         raise HTTPBadRequest("No template specified")
     timeout, rollback = given.timeout_mins, given.disable_rollback
-    return requests.Request(
+    return requests.StackRequest(
         name=given.stack_name,
         template=given.template,
         template_url=given.template_url if given.template is None else None,

@@ -27,7 +27,7 @@ from heatlite.core.wire.locks import Lock, LockHolder, SuppressedRequest, Suppre
 from heatlite.core.wire.resources import Resource, ResourceDetails, ResourceObject
 from heatlite.core.wire.stacks import Described, Leftover, ListedStack, StackHealth, StackState
 from heatlite.engine.operations import software_configs
-from heatlite.engine.state.requests import Changes, Preview, PreviewResource, PreviewTree, ShownPlan
+from heatlite.engine.state.requests import Preview, PreviewResource, PreviewTree, ResourceChanges, ShownPlan
 from heatlite.engine.state.stack_document import protection
 from heatlite.engine.state.unit_of_work import MOVED_FROM
 from heatlite.plugin.ports import PASSWORD_INPUT, SIGNAL_INPUT
@@ -264,7 +264,7 @@ def _branch(item: PreviewTree) -> Json:
     return preview_resource(item, properties=True)
 
 
-def changes(planned: Changes) -> JsonMap:
+def changes(planned: ResourceChanges) -> JsonMap:
     """Return the changes of an update."""
     lists = {
         "unchanged": planned.unchanged,

@@ -19,7 +19,7 @@ from heatlite.cli.arguments import (
     repeatable,
 )
 from heatlite.cli.client import Client, Object, an_object, objects, part, text
-from heatlite.cli.errors import Refused
+from heatlite.cli.errors import RefusedRequest
 from heatlite.cli.output import render
 from heatlite.cli.output.progress import FIRST_PAUSE, MAX_PAUSE, goes_on, lost, tell_outage
 from heatlite.cli.questions import agree, need_consent
@@ -207,7 +207,7 @@ def follow(
         while True:
             try:
                 state, line = describe(poll())
-            except Refused as error:
+            except RefusedRequest as error:
                 if before is None:
                     raise
                 if not error.is_outage:

@@ -30,7 +30,7 @@ from heatlite.cli.arguments import (
 from heatlite.cli.client import Client, Object, Stack, an_object, objects, text
 from heatlite.cli.commands.following import await_begin, change, ended, may_leave, require_stack, start, started
 from heatlite.cli.commands.validate import of_file, of_server
-from heatlite.cli.errors import CommandError, Misuse, Refused, listed
+from heatlite.cli.errors import CommandError, Misuse, RefusedRequest, listed
 from heatlite.cli.files import Bundle, gather, parameters
 from heatlite.cli.output import plans, progress, render
 from heatlite.cli.questions import agree, confirmed, need_consent
@@ -264,7 +264,7 @@ def _tell_kept(
         render.line(line, "dim")
 
 
-def _told(host: Host, client: Client, stack: Stack | None, found: plans.Fetched) -> PlanFacts:
+def _told(host: Host, client: Client, stack: Stack | None, found: plans.FetchedPlan) -> PlanFacts:
     """Return what the stack and features say about a plan."""
     features = host.features() if stack is not None or found.facts else ()
     told = [one.planned(client, stack, found.facts) for one in features]
@@ -348,7 +348,7 @@ def _explained(arguments: argparse.Namespace, host: Host, client: Client, body: 
     """
     try:
         yield
-    except Refused as error:
+    except RefusedRequest as error:
         if error.status != HTTPStatus.BAD_REQUEST:
             raise
         from heatlite.template.checks.review import in_order  # a slow import that other commands do not need
@@ -361,7 +361,7 @@ def _explained(arguments: argparse.Namespace, host: Host, client: Client, body: 
             found = [replace(one, severity="error") if one.error == "UserParameterMissing" else one for one in found]
         faults = in_order(problem for problem in found if problem.severity == "error")
         lines = [] if any(problem.text in str(error) for problem in faults) else [str(error)]
-        raise Refused("\n".join([*lines, listed(faults)] if faults else lines), error.status) from None
+        raise RefusedRequest("\n".join([*lines, listed(faults)] if faults else lines), error.status) from None
 
 
 def _problems_of_server(arguments: argparse.Namespace, client: Client, body: JsonMap) -> list[Problem]:
@@ -402,7 +402,7 @@ def down(arguments: argparse.Namespace, host: Host) -> int:
         answer: Json = None
         try:
             answer = change(client, "DELETE", stack.path, query=query)
-        except Refused as error:  # perhaps by a deletion that is suspended
+        except RefusedRequest as error:  # perhaps by a deletion that is suspended
             if error.status != HTTPStatus.CONFLICT or arguments.retain:
                 raise
             now = client.again(stack)

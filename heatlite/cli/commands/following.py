@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from heatlite.cli.client import Client, Stack, an_object, part, text
-from heatlite.cli.errors import CommandError, Misuse, Refused
+from heatlite.cli.errors import CommandError, Misuse, RefusedRequest
 from heatlite.cli.output import progress
 from heatlite.cli.session import Session
 from heatlite.core.json import Json, dump
@@ -52,7 +52,7 @@ def change(
     """
     try:
         return client.request(method, path, body, query)
-    except Refused as refusal:
+    except RefusedRequest as refusal:
         if refusal.kind != NEEDS_APPROVAL or path == "/stacks":
             raise
     answer = client.request(method, path, body, {**(query or {}), "approval": "wait"})

@@ -234,7 +234,7 @@ def events(arguments: argparse.Namespace, host: Host) -> int:
         if arguments.format != "log":
             render.listing(found, columns(Event), arguments, f"events of stack {stack.name}")
             return 0
-        shown = progress.Lines()
+        shown = progress.LinesView()
         after: str | None = None
         pause = progress.FIRST_PAUSE
         while True:

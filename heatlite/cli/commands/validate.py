@@ -19,7 +19,7 @@ from heatlite.cli.output.report import FORMATS, render
 from heatlite.cli.session import Host, settings
 from heatlite.core.errors import Invalid, Problem
 from heatlite.core.json import Json
-from heatlite.template.source.loader import Source
+from heatlite.template.source.loader import SourceText
 from heatlite.template.types import TypeCatalog
 
 _FIELDS = ("message", "hint", "type", "file", "severity", "path")
@@ -123,7 +123,7 @@ def problems(
         wrong = Environment.read(source)[1]
         complete = complete and not wrong
         own += places.all(wrong)
-    environment = Environment.read(Source("environment", bundle.environment))[0]
+    environment = Environment.read(SourceText("environment", bundle.environment))[0]
     environment = replace(environment, parameters={**environment.parameters, **given})
     # Without any values, that parameters lack them says nothing about the template.
     complete = complete and bool(bundle.environments or given)

@@ -33,7 +33,7 @@ SELECTION = "selection"
 _ORDERS = {"delete_first": "the old one is deleted first", "rebuild": "rebuilt in place"}
 
 
-class Fetched(Struct, frozen=True):
+class FetchedPlan(Struct, frozen=True):
     """Plan of a create or an update."""
 
     resources: list[Object]
@@ -43,7 +43,7 @@ class Fetched(Struct, frozen=True):
     """Further keys, of features."""
 
 
-def fetch(client: Client, stack: Stack | None, name: str, body: JsonMap, reset: bool) -> Fetched:
+def fetch(client: Client, stack: Stack | None, name: str, body: JsonMap, reset: bool) -> FetchedPlan:
     """Return the plan of a create or an update.
 
     With `reset` the body is the whole definition.
@@ -55,7 +55,7 @@ def fetch(client: Client, stack: Stack | None, name: str, body: JsonMap, reset: 
         answer = client.request("PUT" if reset else "PATCH", f"{stack.path}/preview", body, query)
     plan = an_object(answer, "plan")
     facts = {key: value for key, value in plan.items() if key not in ("resources", "digest")}
-    return Fetched(objects(plan, "resources"), text(plan.get("digest")) or None, facts)
+    return FetchedPlan(objects(plan, "resources"), text(plan.get("digest")) or None, facts)
 
 
 def kept(client: Client, stack: Stack, body: JsonMap, others: Collection[str]) -> str:

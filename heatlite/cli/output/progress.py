@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 from msgspec import Struct
 
 from heatlite.cli.client import Client, Object, Stack, an_object, causes, failures, objects, part, text
-from heatlite.cli.errors import Refused
+from heatlite.cli.errors import RefusedRequest
 from heatlite.cli.output import render
 from heatlite.cli.output.tally import Course, Tally, count, sentence, span, stack_id_of
 from heatlite.cli.session import Session
@@ -56,7 +56,7 @@ def is_about_stack(stack: Stack, event: Object) -> bool:
     return event.get("resource_name") == stack.name and event.get("physical_resource_id") == stack.id
 
 
-class View(AbstractContextManager["View"], ABC):
+class ProgressView(AbstractContextManager["ProgressView"], ABC):
     """Shows events. Records the outcomes and failures of resources."""
 
     expects = False
@@ -116,7 +116,7 @@ class View(AbstractContextManager["View"], ABC):
         return None
 
 
-class Lines(View):
+class LinesView(ProgressView):
     """Prints one line for each event."""
 
     def show(self, stack: Stack, event: Object) -> None:
@@ -124,7 +124,7 @@ class Lines(View):
             print(render.folded(line(stack, event), sys.stdout, 4), flush=True)
 
 
-class JSONLines(View):
+class JSONLines(ProgressView):
     """Prints a JSON object for each event."""
 
     def show(self, stack: Stack, event: Object) -> None:
@@ -137,7 +137,7 @@ class JSONLines(View):
         """Print nothing: the record of the result has the counts."""
 
 
-class Tree(View):
+class TreeView(ProgressView):
     """Draws a tree of the stack with failed, running and last changed resources.
 
     Never exceeds the screen, so the time to draw does not depend on the size of the stack. Resources of nested stacks
@@ -259,9 +259,9 @@ def _rank(course: Course) -> tuple[int, float]:
     return (2 if course.status.endswith("_FAILED") else 1 if course.running else 0, course.began)
 
 
-def view(form: str = "text", began: float | None = None) -> View:
+def view(form: str = "text", began: float | None = None) -> ProgressView:
     """Return a tree for a terminal, else lines; JSON lines for the format ``json``."""
-    return JSONLines(began) if form == "json" else Tree(began) if render.is_rich() else Lines(began)
+    return JSONLines(began) if form == "json" else TreeView(began) if render.is_rich() else LinesView(began)
 
 
 class SuspensionNotice:
@@ -299,7 +299,7 @@ def _suspended(client: Client, stack: Stack) -> Object | None:
 NO_ENGINE = "heatlite: The server's engine is not running, and its log says why. The work waits."
 
 
-def follow(client: Client, stack: Stack, after: str | None, shown: View) -> Stack | None:
+def follow(client: Client, stack: Stack, after: str | None, shown: ProgressView) -> Stack | None:
     """Show the events after `after` until no operation is in progress.
 
     Returns the final state of the stack, or None if it is gone. An outage of the server's database only delays it.
@@ -322,13 +322,13 @@ def follow(client: Client, stack: Stack, after: str | None, shown: View) -> Stac
                 if not is_warned and client.lacks_engine():
                     is_warned = True
                     print(NO_ENGINE, file=sys.stderr)
-        except Refused as error:
+        except RefusedRequest as error:
             is_told = tell_outage(error, is_told)
         time.sleep(pause)
         pause = min(pause * 1.5, MAX_PAUSE)
 
 
-def tell_outage(error: Refused, is_told: bool) -> bool:
+def tell_outage(error: RefusedRequest, is_told: bool) -> bool:
     """Print once that the server cannot answer now. Returns True.
 
     Raises the refusal if it is another one.
@@ -393,7 +393,7 @@ def wait(session: Session, stack: Stack, after: str | None, again: str, form: st
             word = f"Interrupted. The server continues; watch it with: heatlite events -f {stack.name}"
         print(word, file=sys.stderr)
         raise
-    except Refused:
+    except RefusedRequest:
         print(goes_on(f"heatlite events -f {stack.name}"), file=sys.stderr)
         raise
     except Unreachable as error:

@@ -34,7 +34,7 @@ GROUP_KEYS = (
 """Requests that change the members of a group, or its policies."""
 
 
-class Asked(Struct, frozen=True):
+class GroupRequest(Struct, frozen=True):
     """The request that an action on a group comes from.
 
     Its key, or ``signal``, and its options with defaults.
@@ -155,10 +155,10 @@ class ActionInputs(Struct, frozen=True, omit_defaults=True):
         return self.heal or self.selection
 
     @property
-    def asked(self) -> Asked | None:
+    def asked(self) -> GroupRequest | None:
         """The request that changes a group's members; None for another action."""
         found = ((key, getattr(self, key)) for key in (*GROUP_KEYS, "signal"))
-        return next((Asked(key, options) for key, options in found if options is not None), None)
+        return next((GroupRequest(key, options) for key, options in found if options is not None), None)
 
 
 class StageResult(Struct, frozen=True):

@@ -18,7 +18,7 @@ class RepairStep(StrEnum):
     """Makes the object again in place; only for types that support it."""
 
 
-class Part(StrEnum):
+class RepairPart(StrEnum):
     """The part of a resource in a restricted update, as a plan shows it."""
 
     NAMED = "named"

@@ -93,7 +93,7 @@ class about:  # noqa: N801  # it reads as a word
         _ids.reset(self._token)
 
 
-class Pool(ThreadPoolExecutor):
+class LoggingPool(ThreadPoolExecutor):
     """Thread pool whose jobs carry the ids of the submitting thread."""
 
     def submit(self, call: Callable[P, T], /, *args: P.args, **named: P.kwargs) -> Future[T]:

@@ -17,7 +17,7 @@ Condition: TypeAlias = Annotated[dict[Place, Values], Meta(min_length=1, max_len
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=64)]
 
 
-class Unknown(StrEnum):
+class SilenceMode(StrEnum):
     """Course of a bake while no source of reports is heard."""
 
     WAIT = "wait"
@@ -39,7 +39,7 @@ class GuardRequest(Body, frozen=True, omit_defaults=True):
     """
     sources: Annotated[tuple[Name, ...], Meta(min_length=1, max_length=20)] = (ANY,)
     """Names of the sources of reports that count. ``*``: all."""
-    unknown: Unknown = Unknown.WAIT
+    unknown: SilenceMode = SilenceMode.WAIT
     """``wait``: the bake goes on until its sources are heard. ``pass``: it ends at its time.
 
     A source is heard by any report since the end of the changes, but one that says that it cannot see.
@@ -52,7 +52,7 @@ class GuardRequest(Body, frozen=True, omit_defaults=True):
             found.append("alerts")
         if not {*other.sources} <= {*self.sources}:
             found.append("sources")
-        return [*found, "unknown"] if (other.unknown, self.unknown) == (Unknown.WAIT, Unknown.PASS) else found
+        return [*found, "unknown"] if (other.unknown, self.unknown) == (SilenceMode.WAIT, SilenceMode.PASS) else found
 
 
 class Guarded(Body, frozen=True, kw_only=True):

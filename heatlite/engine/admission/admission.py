@@ -32,7 +32,7 @@ from heatlite.core.ids import random_id
 from heatlite.core.json import AnyMap, Json, JsonMap
 from heatlite.core.status import ActionStatus, Cause, LockLevel, Needs, Status, Verb
 from heatlite.engine.admission.caller_context import context_to_json
-from heatlite.engine.admission.claims import Asked, Claims, Examiner, NewDefinition, noting, reasons
+from heatlite.engine.admission.claims import Claims, Examiner, NewDefinition, PreparedRequest, noting, reasons
 from heatlite.engine.admission.offered_types import check_types
 from heatlite.engine.admission.suppressed_requests import SuppressedRequests, effect
 from heatlite.engine.state.conflict_rules import (
@@ -87,7 +87,7 @@ objects that it cannot reach.
 """
 
 
-class Examined(Struct, frozen=True):
+class ExaminedRefusal(Struct, frozen=True):
     """Result of a closer look at a request that a lock refused."""
 
     types: frozenset[str]
@@ -107,7 +107,7 @@ class OperationRequest(Struct, frozen=True):
     """Path below the stack; "" for the stack itself."""
     body: JsonMap | None
     target: str = ""
-    examine: Callable[[], Examined] | None = None
+    examine: Callable[[], ExaminedRefusal] | None = None
     """Examines the body. Raises the error that makes the request invalid."""
     cloud: CloudIdentity | None = None
     """Cloud to record for the stack on admission; None keeps the recorded one."""
@@ -156,7 +156,7 @@ class Admission:
         path: str,
         body: JsonMap | None,
         target: str = "",
-        examine: Callable[[], Examined] | None = None,
+        examine: Callable[[], ExaminedRefusal] | None = None,
         adopts_cloud: bool = False,
         on: StackRecord | None = None,
         query: Sequence[tuple[str, str]] = (),
@@ -190,7 +190,7 @@ class Admission:
             return replace(request, cloud=self._clouds.admitted(stack, adopts=adopts_cloud))
         return request
 
-    def examine(self, asked: Asked) -> Claims:
+    def examine(self, asked: PreparedRequest) -> Claims:
         """Let features examine the plan of an operation.
 
         Call before its transaction, which takes the claims. Raises what refuses it.
@@ -202,12 +202,12 @@ class Admission:
         """Return whether features examine operations on a tree with these types."""
         return any(one.concerns(types) for one in self.examiners())
 
-    def shown(self, asked: Asked) -> JsonMap:
+    def shown(self, asked: PreparedRequest) -> JsonMap:
         """Return what features add to a plan that is shown."""
         because = reasons(self.examiners(), asked)
         return {key: value for one in self.examiners() for key, value in one.shown(asked, because).items()}
 
-    def validated(self, asked: Asked) -> JsonMap:
+    def validated(self, asked: PreparedRequest) -> JsonMap:
         """Return what features say about a template that is validated."""
         return {key: value for one in self.examiners() for key, value in one.validated(asked).items()}
 

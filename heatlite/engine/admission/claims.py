@@ -24,7 +24,7 @@ Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")
 
 
-class Change(StrEnum):
+class ChangeKind(StrEnum):
     """Kinds of operations."""
 
     CREATE = "create"
@@ -40,11 +40,11 @@ class Change(StrEnum):
     """Existing objects become members of a group."""
 
 
-OF_NO_OBJECT = frozenset({Change.REDEFINE, Change.JOIN})
+OF_NO_OBJECT = frozenset({ChangeKind.REDEFINE, ChangeKind.JOIN})
 """Changes that touch no object. Their requests name the digest of a plan."""
 
 
-class Asked(Struct, frozen=True):
+class PreparedRequest(Struct, frozen=True):
     """A prepared request for an operation."""
 
     context: Context
@@ -56,7 +56,7 @@ class Asked(Struct, frozen=True):
     """Returns the plan of the operation. It is made at the first call."""
     insists: bool = False
     """True if the caller wants it even if there is no room for it, or others use what it removes."""
-    change: Change = Change.UPDATE
+    change: ChangeKind = ChangeKind.UPDATE
     content: Callable[[], Json] = lambda: None
     """Returns what the operation would store, hidden values included: equal for equal requests."""
     later: Callable[[], Later] | None = None
@@ -174,43 +174,43 @@ class Examiner(Protocol):
     def concerns(self, types: Collection[str]) -> bool:
         """Return whether operations on a tree with these types may concern the feature."""
 
-    def examine(self, asked: Asked) -> Claim | None:
+    def examine(self, asked: PreparedRequest) -> Claim | None:
         """Return the claim of a request; None if the feature has no part in it.
 
         Raises the error that refuses it.
         """
 
-    def reasons(self, asked: Asked) -> Sequence[str]:
+    def reasons(self, asked: PreparedRequest) -> Sequence[str]:
         """Return why an operation that is previewed needs an approval."""
         return ()
 
-    def ask_ahead(self, asked: Asked, because: Sequence[str]) -> None:
+    def ask_ahead(self, asked: PreparedRequest, because: Sequence[str]) -> None:
         """Ask for the approval of a request for a later time, if it is to wait for that.
 
         `because` are the reasons of all features. Raises the answer of the request.
         """
         return
 
-    def validated(self, asked: Asked) -> JsonMap:
+    def validated(self, asked: PreparedRequest) -> JsonMap:
         """Return further keys of the answer about a template that is validated.
 
         `asked` is a create of it, whose plan cannot be made while values are missing.
         """
         return {}
 
-    def shown(self, asked: Asked, because: Sequence[str]) -> JsonMap:
+    def shown(self, asked: PreparedRequest, because: Sequence[str]) -> JsonMap:
         """Return further keys of the plan that is shown. They are no part of its digest.
 
         `because` are the reasons of all features for an approval.
         """
 
 
-def reasons(examiners: Sequence[Examiner], asked: Asked) -> Sequence[str]:
+def reasons(examiners: Sequence[Examiner], asked: PreparedRequest) -> Sequence[str]:
     """Return why an operation that is previewed needs an approval."""
     return [reason for one in examiners for reason in one.reasons(asked)]
 
 
-def ask_ahead(examiners: Sequence[Examiner], asked: Asked) -> None:
+def ask_ahead(examiners: Sequence[Examiner], asked: PreparedRequest) -> None:
     """Let features ask for the approval of a request for a later time.
 
     Call it in no transaction. Raises the answer of a request that waits for one, and PlanChanged for one whose plan is

@@ -10,7 +10,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from heatlite.core.json import JsonMap
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.store.records import ActionRecord, StackRecord
 from heatlite.template.environment import Environment
 from heatlite.template.parameters.parameters import ParameterSchema
@@ -21,7 +21,7 @@ class Inputs(Struct, frozen=True):
 
     stack: StackRecord
     """The stack as it is; a new one is not stored yet."""
-    request: Request
+    request: StackRequest
     environment: Environment
     """That of the request, with its parameters."""
     kept: JsonMap | None

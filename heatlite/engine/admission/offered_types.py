@@ -11,7 +11,7 @@ from heatlite.core.context import TYPE, Context
 from heatlite.core.errors import Forbidden
 from heatlite.plugin.cloud import HOW_TO_SET_A_CLOUD
 from heatlite.plugin.registry import Registry
-from heatlite.template.types import Availability, Unavailable
+from heatlite.template.types import Availability, UnusableType
 
 log = logging.getLogger(__name__)
 
@@ -43,9 +43,9 @@ class OfferedTypes:
         """
         return partial(self._unavailable, project, context)
 
-    def _unavailable(self, project: str, context: Context | None, name: str) -> Unavailable | None:
+    def _unavailable(self, project: str, context: Context | None, name: str) -> UnusableType | None:
         if context is not None and not context.may(TYPE + name):
-            return Unavailable("Forbidden", Forbidden(action=name).message)
+            return UnusableType("Forbidden", Forbidden(action=name).message)
         service, extension = self._types.service_of(name), self._types.network_extension_of(name)
         if not service:
             return None
@@ -58,7 +58,7 @@ class OfferedTypes:
         if self._clouds.name is None:
             reason, hint = "no cloud is set.", HOW_TO_SET_A_CLOUD
         text = f"HEAT-E99001 Service {heats} is not available for resource type {name}, reason: {reason}"
-        return Unavailable("ResourceTypeUnavailable", text, hint)
+        return UnusableType("ResourceTypeUnavailable", text, hint)
 
 
 def _has(view: Finders, service: str) -> bool:

@@ -22,7 +22,7 @@ from heatlite.core.errors import (
 )
 from heatlite.core.json import Json, JsonMap, dump
 from heatlite.core.redaction.masking import Mask
-from heatlite.engine.admission.admission import Examined
+from heatlite.engine.admission.admission import ExaminedRefusal
 from heatlite.engine.admission.inputs import Inputs, Supplier, Supply
 from heatlite.engine.admission.offered_types import OfferedTypes
 from heatlite.engine.admission.remote_templates import RemoteTemplates
@@ -32,7 +32,7 @@ from heatlite.engine.planning.child_definition import check_immutable
 from heatlite.engine.planning.definition_diff import definition_diff
 from heatlite.engine.planning.visible_inputs import still_named
 from heatlite.engine.state.definitions import Definitions, pseudo_parameters
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.engine.types.agent_accounts import may_want
 from heatlite.plugin.ports import Regions
 from heatlite.plugin.registry import Registry
@@ -46,7 +46,7 @@ from heatlite.template.environment import Environment, file_of, merged_registry,
 from heatlite.template.parameters.constraints import looked_up
 from heatlite.template.parameters.merging import merge
 from heatlite.template.parameters.parameters import ParameterSchema
-from heatlite.template.source.loader import Source, load_mapping, load_template
+from heatlite.template.source.loader import SourceText, load_mapping, load_template
 from heatlite.template.source.places import Places
 from heatlite.template.source.problems import raise_first
 
@@ -115,7 +115,7 @@ class Preparation:
         self._fetcher = Fetcher(settings.template_hosts, settings.max_template_size, settings.template_fetch_timeout)
 
     def new(
-        self, stack: StackRecord, request: Request, caller: Context | None = None, without_services: bool = False
+        self, stack: StackRecord, request: StackRequest, caller: Context | None = None, without_services: bool = False
     ) -> Prepared:
         """Return the checked definition of a new stack.
 
@@ -130,7 +130,7 @@ class Preparation:
                 stack, *self._read(stack, request), caller=caller, without_services=without_services
             )
 
-    def examined(self, stack: StackRecord, request: Request, existing: bool) -> Examined:
+    def examined(self, stack: StackRecord, request: StackRequest, existing: bool) -> ExaminedRefusal:
         """Return types and effect of an update or restore, as far as the definitions tell.
 
         Reads no cloud: a locked stack may be without one. ``problem`` in the effect names the first problem. Raises
@@ -143,15 +143,15 @@ class Preparation:
             template_id = self._store.templates.address(template.document, template.files)
             if template_id == stack.template_id and environment == before.environment:
                 differences = definition_diff(before, before, template_id, Mask(list))
-                return Examined(self._store.resources.types(stack.id), differences)
+                return ExaminedRefusal(self._store.resources.types(stack.id), differences)
             definition = template.definition(environment, pseudo_parameters(stack), types=self._types)
             problems, nested = examine(definition, self._types)
         effect = definition_diff(before, definition, template_id, Mask(lambda: nested.secrets))
         fault = next((problem.error for problem in problems if problem.severity == "error"), None)
-        return Examined(nested.types, effect if fault is None else {**effect, "problem": fault})
+        return ExaminedRefusal(nested.types, effect if fault is None else {**effect, "problem": fault})
 
     def validate(
-        self, context: Context, request: Request, without_services: bool = False, show_nested: bool = False
+        self, context: Context, request: StackRequest, without_services: bool = False, show_nested: bool = False
     ) -> Nested:
         """Return the definition, checked without values (POST /validate).
 
@@ -170,7 +170,7 @@ class Preparation:
                 self._check_size(nested, None)
             return nested
 
-    def review(self, context: Context, request: Request) -> list[Problem]:
+    def review(self, context: Context, request: StackRequest) -> list[Problem]:
         """Return all problems of a request, with warnings.
 
         Answers POST /validate?all_errors=true. Raises the error of an unreadable request, and CloudUnavailable.
@@ -207,7 +207,7 @@ class Preparation:
             found += review(source, environment, types, request.files, environments, children, complete)
         return in_order(found)
 
-    def changed(self, stack: StackRecord, request: Request, existing: bool) -> Prepared:
+    def changed(self, stack: StackRecord, request: StackRequest, existing: bool) -> Prepared:
         """Return the new definition of an existing stack: PUT replaces, PATCH merges."""
         request = self._complete(stack.project, request, template_needed=not existing)
         with _places_told(request):
@@ -216,7 +216,7 @@ class Preparation:
             )
             return self._checked(stack, template, environment, supplies, before=self._definitions.of(stack))
 
-    def _read(self, stack: StackRecord, request: Request) -> tuple[Template, Environment, Sequence[Supply]]:
+    def _read(self, stack: StackRecord, request: StackRequest) -> tuple[Template, Environment, Sequence[Supply]]:
         """Return the template and the environment of a complete request.
 
         Also returns what features supply.
@@ -235,7 +235,7 @@ class Preparation:
         values = {name: value for one in supplies for name, value in one.values.items()}
         return replace(environment, parameters={**environment.parameters, **values}, supplied={}), supplies
 
-    def _read_over(self, stack: StackRecord, request: Request) -> tuple[Template, Environment, Sequence[Supply]]:
+    def _read_over(self, stack: StackRecord, request: StackRequest) -> tuple[Template, Environment, Sequence[Supply]]:
         """Return the request's template and environment, merged with those of the stack.
 
         Also returns what features supply.
@@ -272,14 +272,14 @@ class Preparation:
             return template
         return Template(template.document, {name: text for name, text in template.files.items() if name not in gone})
 
-    def complete(self, project: str, request: Request) -> Request:
+    def complete(self, project: str, request: StackRequest) -> StackRequest:
         """Return a request for an existing stack with all that lies elsewhere.
 
         Raises as `changed`.
         """
         return self._complete(project, request, template_needed=False)
 
-    def _complete(self, project: str, request: Request, template_needed: bool = True) -> Request:
+    def _complete(self, project: str, request: StackRequest, template_needed: bool = True) -> StackRequest:
         """Complete a request: fetch its template and add the files of its container."""
         if request.adopted is not None:
             files = {**request.adopted.files, **request.files}
@@ -296,11 +296,11 @@ class Preparation:
         files = {**self._containers.files(project, request.files_container), **request.files}
         return replace(request, files=files, files_container=None)
 
-    def _template(self, request: Request) -> Template:
+    def _template(self, request: StackRequest) -> Template:
         document = self._source(request).data
         return Template(document, self._with_remote(document, request))
 
-    def _with_remote(self, document: Mapping[str, Json], request: Request) -> Mapping[str, str]:
+    def _with_remote(self, document: Mapping[str, Json], request: StackRequest) -> Mapping[str, str]:
         """Return the files of a request, with the templates behind type addresses.
 
         Only listed hosts are asked.
@@ -322,7 +322,7 @@ class Preparation:
                 wanted += _addresses(load_template(files[url], url).data, _TEMPLATE_KEYS)
         return files
 
-    def _source(self, request: Request) -> Source:
+    def _source(self, request: StackRequest) -> SourceText:
         text = request.template if isinstance(request.template, str) else None
         # Check the size before parsing, which the limit protects.
         size = len(text.encode()) if text is not None else len(dump(request.template).encode())
@@ -332,7 +332,7 @@ class Preparation:
             raise RequestLimitExceeded(f"Request limit exceeded: {text}")
         return load_template(request.template)
 
-    def _requested_environment(self, request: Request, schemas: Mapping[str, ParameterSchema]) -> Environment:
+    def _requested_environment(self, request: StackRequest, schemas: Mapping[str, ParameterSchema]) -> Environment:
         """Return the request's own environment.
 
         Environment files replace the inline environment; `parameters` override both. (In Heat a value from a file
@@ -347,14 +347,14 @@ class Preparation:
             environment = Environment()
         return replace(environment, parameters={**environment.parameters, **request.parameters})
 
-    def _file(self, request: Request, name: str) -> Environment:
+    def _file(self, request: StackRequest, name: str) -> Environment:
         text = request.files.get(name)
         if text is None:
             raise HTTPBadRequest(f"Environment file {name} is not among the files of the request.")
         return Environment.parse(load_mapping(text, name, "Environment"))
 
     def _merged_environment(
-        self, stack: StackRecord, request: Request, template: Template, environment: Environment
+        self, stack: StackRecord, request: StackRequest, template: Template, environment: Environment
     ) -> Environment:
         """Merge the request's environment into the stored one.
 
@@ -505,7 +505,7 @@ def _typed(key: str, value: Json) -> Json:
 
 
 @contextmanager
-def _places_told(request: Request) -> Iterator[None]:
+def _places_told(request: StackRequest) -> Iterator[None]:
     """Add line and column to the problems of a template or environment."""
     try:
         yield
@@ -527,7 +527,7 @@ def _places_told(request: Request) -> Iterator[None]:
         raise type(error)(f"{error.message} ({where})", problems=tuple(places.all(error.problems))) from error
 
 
-def _environments(request: Request) -> tuple[list[Source], list[Problem]]:
+def _environments(request: StackRequest) -> tuple[list[SourceText], list[Problem]]:
     """Return the readable environments of a request, and the problems of the others."""
     texts: list[tuple[str, Json]] = [(name, request.files.get(name)) for name in request.environment_files]
     if not texts and request.environment is not None:
@@ -546,7 +546,7 @@ def _environments(request: Request) -> tuple[list[Source], list[Problem]]:
 
 
 def _all_parameters(
-    files: Iterable[Environment], schemas: Mapping[str, ParameterSchema], request: Request
+    files: Iterable[Environment], schemas: Mapping[str, ParameterSchema], request: StackRequest
 ) -> Mapping[str, ParameterSchema]:
     """Return the template's parameters, and those of nested templates if files merge.
 
@@ -561,9 +561,9 @@ def _all_parameters(
     return {**found, **schemas}
 
 
-def _children(request: Request) -> dict[str, Source]:
+def _children(request: StackRequest) -> dict[str, SourceText]:
     """Return the files that parse as templates, by name."""
-    sources: dict[str, Source] = {}
+    sources: dict[str, SourceText] = {}
     for name, text in request.files.items():
         if names_template(name) and name not in request.environment_files:
             with suppress(HTTPBadRequest):

@@ -17,7 +17,7 @@ from heatlite.core.runtime.logs import about
 from heatlite.core.runtime.meter import Meter
 from heatlite.core.status import Verb
 from heatlite.engine.calls.check_verdicts import cause_of
-from heatlite.engine.calls.step_execution import HandlerCall, Phase, StepExecution
+from heatlite.engine.calls.step_execution import HandlerCall, StepExecution, StepPhase
 from heatlite.engine.planning.decide import REFUSED
 from heatlite.engine.planning.plan import Outcome
 from heatlite.engine.planning.snapshot_parts import SAVED_AS
@@ -57,15 +57,15 @@ def advance(call: HandlerCall, meter: Meter) -> None:
     verb, began = call.handler_verb, time.perf_counter()
     with about(resource=call.row.name):
         try:
-            if call.phase is Phase.CHECKING:
+            if call.phase is StepPhase.CHECKING:
                 _check(call)
             else:
                 _handle(call)
-            if call.phase is Phase.DONE:
+            if call.phase is StepPhase.DONE:
                 _complete(call)
             call.outage_since = None
         except ReplaceResource:
-            call.phase = Phase.REPLACED
+            call.phase = StepPhase.REPLACED
         except (Exception, SystemExit) as error:  # noqa: BLE001 - code of types; `_take_error` logs it
             _take_error(call, error)
         _drop_unstorable(call)
@@ -124,8 +124,8 @@ def _waits(call: HandlerCall, error: CloudUnavailable | DatabaseUnavailable) -> 
     now = call.resource.facts.now()
     if call.outage_since is None:
         call.outage_since = now
-    if call.phase is Phase.DONE:
-        call.phase = Phase.CHECKING
+    if call.phase is StepPhase.DONE:
+        call.phase = StepPhase.CHECKING
     call.find_first = True
     call.pause = min(MAX_OUTAGE_PAUSE, max(1.0, call.pause * 2))
     return isinstance(error, DatabaseUnavailable) or now - call.outage_since < MAX_OUTAGE
@@ -133,7 +133,7 @@ def _waits(call: HandlerCall, error: CloudUnavailable | DatabaseUnavailable) -> 
 
 def give_up(execution: StepExecution, why: str) -> None:
     """Fail an abandoned execution, and let its type cancel it. Raises nothing."""
-    was_called = execution.phase is Phase.CHECKING
+    was_called = execution.phase is StepPhase.CHECKING
     execution.fail(why, why if execution.verb is Verb.CHECK else "")
     try:
         if was_called:
@@ -161,8 +161,8 @@ def _drop_unstorable(call: HandlerCall) -> None:
         call.token, facts.data = None, dict(row.data)
         if not isinstance(facts.physical_id, str):
             facts.physical_id = row.physical_id
-        replaces = call.phase is Phase.REPLACED and call.wanted is not None
-        if call.phase is not Phase.FAILED and not replaces:
+        replaces = call.phase is StepPhase.REPLACED and call.wanted is not None
+        if call.phase is not StepPhase.FAILED and not replaces:
             fail_with(call, error)
 
 
@@ -185,7 +185,7 @@ def _handle(call: HandlerCall) -> None:
             resource.data.pop(REFUSED, None)
     name = call.in_place.value if verb is Verb.UPDATE else verb.lower()
     is_open = resource.polls(name) and (is_found or resource.needs_check(name, call.token))
-    call.phase = Phase.CHECKING if is_open else Phase.DONE
+    call.phase = StepPhase.CHECKING if is_open else StepPhase.DONE
 
 
 def _handler(call: HandlerCall) -> Callable[[], Json]:
@@ -246,7 +246,7 @@ def _check(call: HandlerCall) -> None:
         return
     call.awaits = None
     if answer:
-        call.phase = Phase.DONE
+        call.phase = StepPhase.DONE
     call.pause = min(MAX_PAUSE, max(FIRST_PAUSE, call.pause * 2))
 
 

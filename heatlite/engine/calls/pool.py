@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from heatlite.core.clock import Clock
 from heatlite.core.runtime.meter import Meter
 from heatlite.engine.calls.handlers import advance
-from heatlite.engine.calls.step_execution import HandlerCall, Phase
+from heatlite.engine.calls.step_execution import HandlerCall, StepPhase
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +126,7 @@ class Calls:
         except Exception:  # whatever failed, each call may do so alone
             log.warning("a transaction of %d resources failed; each gets its own", len(calls), exc_info=True)
             for call, physical_id in zip(calls, ids, strict=True):
-                call.phase, call.failure, call.resource.physical_id = Phase.READY, None, physical_id
+                call.phase, call.failure, call.resource.physical_id = StepPhase.READY, None, physical_id
                 advance(call, self.meter)
 
     def gather(self) -> None:

@@ -21,7 +21,7 @@ from heatlite.template.ignored import Ignored
 _CONVERGING = frozenset({Verb.CREATE, Verb.UPDATE, Verb.ADOPT})
 
 
-class Phase(Enum):
+class StepPhase(Enum):
     """The progress of a step's execution."""
 
     READY = auto()
@@ -34,7 +34,7 @@ class Phase(Enum):
     """The type asks to replace the object instead of updating it."""
 
 
-ENDED = (Phase.DONE, Phase.FAILED, Phase.REPLACED)
+ENDED = (StepPhase.DONE, StepPhase.FAILED, StepPhase.REPLACED)
 """No set: the hash of an Enum takes longer than three comparisons."""
 
 
@@ -63,7 +63,7 @@ class StepExecution(Struct, eq=False):
     verb: Verb
     wanted: Wanted | None = None
     """The values of the row after a successful create or update."""
-    phase: Phase = Phase.READY
+    phase: StepPhase = StepPhase.READY
     failure: Failure | None = None
     """The reason of FAILED."""
     is_recorded: bool = False
@@ -86,7 +86,7 @@ class StepExecution(Struct, eq=False):
     def fail(self, text: str, unknown: str = "", is_transient: bool = False, is_absent: bool = False) -> None:
         """Move to FAILED."""
         self.failure = Failure(text, unknown, is_transient, is_absent)
-        self.phase = Phase.FAILED
+        self.phase = StepPhase.FAILED
 
 
 class HookWait(StepExecution, eq=False):
@@ -159,7 +159,7 @@ class HandlerCall(StepExecution, eq=False):
 
         It does at the time `retry.starts_at`.
         """
-        return self.retry.starts_at is not None and self.phase is Phase.READY
+        return self.retry.starts_at is not None and self.phase is StepPhase.READY
 
     @property
     def handler_verb(self) -> Verb:
@@ -183,4 +183,4 @@ class HandlerCall(StepExecution, eq=False):
 
         It can share a transaction with others.
         """
-        return self.resource.stored_only and self.phase is Phase.READY and self.accounts is None
+        return self.resource.stored_only and self.phase is StepPhase.READY and self.accounts is None

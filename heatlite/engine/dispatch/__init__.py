@@ -8,7 +8,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from heatlite.core.status import Kind
+from heatlite.core.status import WorkKind
 from heatlite.store.records import Announcement
 
 
@@ -25,7 +25,7 @@ class WorkerPort(Protocol):
 class ClaimFilter(Struct, frozen=True):
     """Limits the actions that a worker claims."""
 
-    kinds: frozenset[Kind] | None = None
+    kinds: frozenset[WorkKind] | None = None
     """None: all."""
     zones: frozenset[str] | None = None
     """None: all zones. Actions without a zone are for every worker."""

@@ -21,7 +21,7 @@ from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.redaction import masking
 from heatlite.core.runtime.extras import MissingLibrary
 from heatlite.core.runtime.logs import logged
-from heatlite.core.status import Kind
+from heatlite.core.status import WorkKind
 from heatlite.engine.dispatch import ClaimFilter, WorkerPort
 from heatlite.store.records import Announcement
 
@@ -165,7 +165,7 @@ class Shown:
         return {} if name is None else {"stack": name, "verb": verb}
 
 
-def _queue(prefix: str, kind: Kind, zone: str | None) -> Queue:
+def _queue(prefix: str, kind: WorkKind, zone: str | None) -> Queue:
     """Return the queue of a kind of actions, or of a kind in a zone.
 
     ``heatlite.stack``, or ``heatlite.stack.ZONE``.
@@ -189,7 +189,7 @@ def application(settings: Settings, broker: str) -> Celery:
         # Hints need no copy until their acknowledgement. With copies, an acknowledgement that fails ends the worker.
         options["ack_emulation"] = False
     zones = {None, settings.worker_zone}
-    queues = [_queue(prefix, kind, zone) for kind in sorted(settings.kinds or Kind) for zone in zones]
+    queues = [_queue(prefix, kind, zone) for kind in sorted(settings.kinds or WorkKind) for zone in zones]
     app = Celery("heatlite", broker=broker, set_as_current=False)
     app.conf.update(
         accept_content=["json"],

@@ -20,7 +20,7 @@ from celery.worker.control import control_command, inspect_command
 from heatlite.core.config import Settings
 from heatlite.core.errors import HeatliteError
 from heatlite.core.runtime import logs
-from heatlite.core.status import Kind
+from heatlite.core.status import WorkKind
 from heatlite.engine.dispatch import ClaimFilter
 from heatlite.engine.dispatch.distributed import BROKER_TIMEOUT, TASK, Shown, application
 from heatlite.engine.dispatch.local import Slots
@@ -29,7 +29,7 @@ from heatlite.store.records import ActionRecord
 log = logging.getLogger(__name__)
 
 
-class Engine(Protocol):
+class WorkerEngine(Protocol):
     """The engine of a worker program."""
 
     def take(self, action_id: str) -> None:
@@ -51,14 +51,14 @@ class Engine(Protocol):
 class WorkerProgram:
     """The Celery application of a worker, and its engine while a worker runs."""
 
-    def __init__(self, settings: Settings, broker: str, start: Callable[[Slots], Engine]) -> None:
+    def __init__(self, settings: Settings, broker: str, start: Callable[[Slots], WorkerEngine]) -> None:
         """Create the application. `start` starts the engine, once Celery's worker starts."""
         self.app = application(settings, broker)
         self.failed: HeatliteError | None = None
         """The error that kept the engine from starting."""
         self._settings = settings
         self._start = start
-        self._engine: Engine | None = None
+        self._engine: WorkerEngine | None = None
         self._slots = settings.engine_slots
         connection = self.app.connection_for_read()
         self._outages = Outages((*connection.connection_errors, *connection.channel_errors))
@@ -127,7 +127,7 @@ class WorkerProgram:
         """Return the kinds and zones whose queues the worker consumes from."""
         prefix = f"{self._settings.queue_prefix}."
         parts = [name.removeprefix(prefix).partition(".") for name in [*self.app.amqp.queues.consume_from]]
-        kinds = frozenset(kind for kind in Kind if any(kind == part[0] for part in parts))
+        kinds = frozenset(kind for kind in WorkKind if any(kind == part[0] for part in parts))
         return ClaimFilter(kinds, frozenset(zone for _, _, zone in parts if zone))
 
     def end(self) -> None:

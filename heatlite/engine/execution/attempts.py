@@ -18,7 +18,7 @@ Reads: TypeAlias = tuple[Callable[[], StackRecord | None], Callable[[], list[Res
 """Calls that return an action's stack and the rows of its resources, read with the claim."""
 
 
-class State(Enum):
+class AttemptState(Enum):
     """The place of an attempt."""
 
     CLAIMED = auto()
@@ -33,9 +33,9 @@ class State(Enum):
     """It has left the table."""
 
 
-WITH_SLOT = (State.CLAIMED, State.RUNNING)
+WITH_SLOT = (AttemptState.CLAIMED, AttemptState.RUNNING)
 """States that occupy a slot."""
-HELD = (State.CLAIMED, State.RUNNING, State.WAITING)
+HELD = (AttemptState.CLAIMED, AttemptState.RUNNING, AttemptState.WAITING)
 """States in which the worker holds the action's lease."""
 
 
@@ -45,7 +45,7 @@ class Attempt(Struct, eq=False):
     action: ActionRecord
     """The action as claimed."""
     reads: Reads | None = None
-    state: State = State.CLAIMED
+    state: AttemptState = AttemptState.CLAIMED
     execution: Execution | None = None
     """None: it has not begun."""
     due: float = inf
@@ -95,12 +95,12 @@ class AttemptTable:
         continued the action since. Waits until the thread of that attempt has returned.
         """
         with self._lock:
-            self._move(attempt, State.RUNNING, State.CLAIMED)
+            self._move(attempt, AttemptState.RUNNING, AttemptState.CLAIMED)
             before, attempt.before = attempt.before, None
             if before is not None and before.action.attempt + 1 == attempt.action.attempt:
-                self._returned.wait_for(lambda: before.state is not State.RUNNING)
-            if before is not None and before.state is State.PARKED:
-                before.state = State.ENDED
+                self._returned.wait_for(lambda: before.state is not AttemptState.RUNNING)
+            if before is not None and before.state is AttemptState.PARKED:
+                before.state = AttemptState.ENDED
                 if before.execution is not None and before.action.attempt + 1 == attempt.action.attempt:
                     attempt.execution = before.execution
                     attempt.execution.resume(attempt.action)
@@ -109,7 +109,7 @@ class AttemptTable:
     def start(self, attempt: Attempt, execution: Execution) -> None:
         """Give a RUNNING attempt a new execution."""
         with self._lock:
-            self._move(attempt, State.RUNNING, State.RUNNING)
+            self._move(attempt, AttemptState.RUNNING, AttemptState.RUNNING)
             attempt.execution = execution
             self._drain_if_stopping(attempt)
 
@@ -119,7 +119,7 @@ class AttemptTable:
         Returns True if an action may wait for a slot; so do `park` and `end`.
         """
         with self._lock:
-            self._move(attempt, State.WAITING, State.RUNNING)
+            self._move(attempt, AttemptState.WAITING, AttemptState.RUNNING)
             walker = self._execution(attempt).walker
             attempt.addresses = walker.awaited_addresses
             for address in attempt.addresses:
@@ -133,7 +133,7 @@ class AttemptTable:
         with self._lock:
             while self._next_due() <= now:
                 attempt = heapq.heappop(self._times)[2]
-                self._move(attempt, State.CLAIMED, State.WAITING)
+                self._move(attempt, AttemptState.CLAIMED, AttemptState.WAITING)
                 self._occupied += 1
                 for address in attempt.addresses:
                     self._by_address[address].discard(attempt)
@@ -148,13 +148,13 @@ class AttemptTable:
     def park(self, attempt: Attempt) -> bool:
         """Keep the execution of a released action: RUNNING → PARKED. Returns as `wait`."""
         with self._lock:
-            self._move(attempt, State.PARKED, State.RUNNING)
+            self._move(attempt, AttemptState.PARKED, AttemptState.RUNNING)
             return self._release(attempt)
 
     def end(self, attempt: Attempt) -> bool:
         """Drop an attempt that has ended: CLAIMED or RUNNING → ENDED. Returns as `wait`."""
         with self._lock:
-            self._move(attempt, State.ENDED, *WITH_SLOT)
+            self._move(attempt, AttemptState.ENDED, *WITH_SLOT)
             if self._attempts.get(attempt.action.id) is attempt:
                 del self._attempts[attempt.action.id]
             return self._release(attempt)
@@ -163,8 +163,8 @@ class AttemptTable:
         """Drop an attempt that another engine has continued: PARKED → ENDED."""
         with self._lock:
             attempt = self._attempts.get(action_id)
-            if attempt is not None and attempt.state is State.PARKED:
-                attempt.state = State.ENDED
+            if attempt is not None and attempt.state is AttemptState.PARKED:
+                attempt.state = AttemptState.ENDED
                 del self._attempts[action_id]
 
     # -- hints -------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ class AttemptTable:
         """
         with self._lock:
             for attempt in self._attempts.values():
-                if attempt.state is State.WAITING and self._execution(attempt).walker.awaits_nested:
+                if attempt.state is AttemptState.WAITING and self._execution(attempt).walker.awaits_nested:
                     self._wake(attempt)
 
     def drain(self) -> None:
@@ -211,7 +211,7 @@ class AttemptTable:
             self._lacks_slot = self._lacks_slot or free == 0
             return 0 if self._is_draining else free
 
-    def of(self, states: Collection[State], action_ids: Collection[str] | None = None) -> list[Attempt]:
+    def of(self, states: Collection[AttemptState], action_ids: Collection[str] | None = None) -> list[Attempt]:
         """Return the newest attempts in some states. `action_ids` None: of all actions."""
         with self._lock:
             ids = self._attempts if action_ids is None else self._attempts.keys() & action_ids
@@ -240,7 +240,7 @@ class AttemptTable:
         return attempt.execution
 
     @staticmethod
-    def _move(attempt: Attempt, state: State, *allowed: State) -> None:
+    def _move(attempt: Attempt, state: AttemptState, *allowed: AttemptState) -> None:
         """Give an attempt another state. Raises RuntimeError unless it has an allowed one."""
         if attempt.state not in allowed:
             raise RuntimeError(f"action {attempt.action.id}: {state.name} does not follow {attempt.state.name}")
@@ -256,13 +256,13 @@ class AttemptTable:
         """Return the earliest time to continue; infinity if there is none."""
         while self._times:
             due, _, attempt = self._times[0]
-            if attempt.state is State.WAITING and attempt.due == due:
+            if attempt.state is AttemptState.WAITING and attempt.due == due:
                 return due
             heapq.heappop(self._times)
         return inf
 
     def _wake(self, attempt: Attempt | None) -> None:
-        if attempt is not None and attempt.state is State.WAITING and attempt.due > 0.0:
+        if attempt is not None and attempt.state is AttemptState.WAITING and attempt.due > 0.0:
             self._set_due(attempt, 0.0)
 
     def _drain_if_stopping(self, attempt: Attempt) -> None:

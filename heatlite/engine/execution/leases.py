@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from heatlite.core.clock import Clock
 from heatlite.core.runtime.timer import for_each
-from heatlite.engine.execution.attempts import HELD, AttemptTable, State
+from heatlite.engine.execution.attempts import HELD, AttemptState, AttemptTable
 from heatlite.engine.execution.claiming import Claiming
 from heatlite.engine.execution.sweep import POLL_INTERVAL
 from heatlite.store.database.limits import Pace
@@ -33,7 +33,7 @@ class Leases:
         if not 0 <= now - self._renewed_at < self._lease / 3:
             self._renew(now)
             self._renewed_at = now
-            parked = [attempt.action.id for attempt in self._table.of((State.PARKED,))]
+            parked = [attempt.action.id for attempt in self._table.of((AttemptState.PARKED,))]
             for action in self._store.actions.ended(parked):
                 self._table.drop(action.id)
         return POLL_INTERVAL

@@ -64,8 +64,8 @@ class Worker:
         self._slots = slots
         self._hints = threading.Semaphore(slots.limit)
         """Bounds the hints that wait for a thread: an outage of the database lets none through."""
-        self._handlers = logs.Pool(settings.handler_threads, "handler")
-        self._cleanup_threads = logs.Pool(settings.handler_threads, "late")
+        self._handlers = logs.LoggingPool(settings.handler_threads, "handler")
+        self._cleanup_threads = logs.LoggingPool(settings.handler_threads, "late")
         self._stopping = threading.Event()
         self._parts = RunParts(
             store, engine_services, clock, settings, definitions,

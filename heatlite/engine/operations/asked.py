@@ -12,13 +12,13 @@ from heatlite.core.context import Context
 from heatlite.core.ids import new_id
 from heatlite.core.json import AnyMap, Json, JsonMap
 from heatlite.core.status import Status, Verb
-from heatlite.engine.admission.claims import Asked, Change
+from heatlite.engine.admission.claims import ChangeKind, PreparedRequest
 from heatlite.engine.admission.preparation import Preparation, Prepared
 from heatlite.engine.preview.deletion import Deletions
 from heatlite.engine.preview.preview import StackPreview
 from heatlite.engine.preview.update_plan import UpdatePlan
 from heatlite.engine.state.definitions import Definitions, pseudo_parameters
-from heatlite.engine.state.requests import Later, Request, body_of_update
+from heatlite.engine.state.requests import Later, StackRequest, body_of_update
 from heatlite.engine.state.unit_of_work import with_state
 from heatlite.engine.steps.children import Children, Order
 from heatlite.engine.types.outputs import StackReader
@@ -38,20 +38,22 @@ EMPTY: Final[JsonMap] = {"heat_template_version": "2018-08-31"}
 """The template that a deletion leads to."""
 
 
-def new(reader: StackReader, context: Context, stack: StackRecord, prepared: Prepared) -> Asked:
+def new(reader: StackReader, context: Context, stack: StackRecord, prepared: Prepared) -> PreparedRequest:
     """Return the request for a new stack."""
     preview = cache(lambda: StackPreview(prepared.definition, reader.resources_of(stack), None))
-    return Asked(context, stack, prepared.types, preview, change=Change.CREATE, content=partial(stored, stack))
+    return PreparedRequest(
+        context, stack, prepared.types, preview, change=ChangeKind.CREATE, content=partial(stored, stack)
+    )
 
 
 def validated(
     reader: StackReader,
     preparation: Preparation,
     context: Context,
-    request: Request,
+    request: StackRequest,
     clock: Clock,
     without_services: bool,
-) -> Asked:
+) -> PreparedRequest:
     """Return the request for a stack of a template that is only validated.
 
     Its plan raises the errors of missing values.
@@ -64,7 +66,7 @@ def validated(
         prepared = preparation.new(stack, request, context, without_services)
         return StackPreview(prepared.definition, reader.resources_of(stack), None)
 
-    return Asked(context, stack, (), cache(preview), change=Change.CREATE)
+    return PreparedRequest(context, stack, (), cache(preview), change=ChangeKind.CREATE)
 
 
 def update(
@@ -72,11 +74,11 @@ def update(
     stack: StackRecord,
     types: Collection[str],
     plan: UpdatePlan,
-    request: Request,
+    request: StackRequest,
     observes: bool,
     guard: AnyMap | None,
     later: Callable[[], Later],
-) -> Asked:
+) -> PreparedRequest:
     """Return the request for an update. `stack` is as it becomes."""
     preview = cache(partial(plan.preview, stack))
 
@@ -84,13 +86,13 @@ def update(
         guarded: JsonMap = {} if guard is None else {"guard": guard}
         return {**stored(stack), "converge": observes, "reach": to_builtins(request.reach), **guarded}
 
-    return Asked(
+    return PreparedRequest(
         context, stack, types, preview, content=content, later=later, observes=observes, shown=plan.shown_as
     )
 
 
 def later_update(
-    preparation: Preparation, stack: StackRecord, request: Request, prepared: Prepared, existing: bool
+    preparation: Preparation, stack: StackRecord, request: StackRequest, prepared: Prepared, existing: bool
 ) -> Later:
     """Return an update to be carried out later. What lies elsewhere is fetched now."""
     options = options_of_update(preparation.complete(stack.project, request))
@@ -98,7 +100,7 @@ def later_update(
     return Later(PATCH if existing else PUT, options=options, hidden=prepared.definition.secrets())
 
 
-def options_of_update(request: Request) -> AnyMap:
+def options_of_update(request: StackRequest) -> AnyMap:
     """Return the options of an update that is kept."""
     options: AnyMap = {**body_of_update(request)}
     if request.reach:
@@ -126,7 +128,7 @@ def deletion(
     stack: StackRecord,
     force: bool,
     retain: Sequence[str] = (),
-) -> Asked:
+) -> PreparedRequest:
     """Return the request for the deletion of a stack.
 
     `retain` names resources whose objects stay.
@@ -138,13 +140,13 @@ def deletion(
 
     options: JsonMap = {"force": force, **({RETAIN: [*retain]} if retain else {})}
     later = Later(REMOVE, options=options)
-    return Asked(
+    return PreparedRequest(
         context,
         stack,
         (),
         preview,
         force,
-        change=Change.DELETE,
+        change=ChangeKind.DELETE,
         content=lambda: options,
         later=lambda: later,
         shown=lambda _: deletions.plan(stack, retain).shown,
@@ -153,7 +155,7 @@ def deletion(
 
 def retry(
     store: Store, definitions: Definitions, reader: StackReader, context: Context, stack: StackRecord
-) -> Asked:
+) -> PreparedRequest:
     """Return the request for a retry of a failed stack."""
     verb, _ = stack.state_without_lock
     begun = with_state(stack, verb, Status.IN_PROGRESS, "")
@@ -172,7 +174,7 @@ def retry(
         return {**stored(begun), "retry": continues()}
 
     types = store.resources.types(stack.id)
-    return Asked(
+    return PreparedRequest(
         context, begun, types, preview, content=content, later=lambda: Later(RETRY), continues=continues
     )
 

@@ -14,7 +14,7 @@ from heatlite.core.errors import ActionCooldown, HTTPBadRequest, InvalidValue
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.base import Parts, StackOperations
-from heatlite.engine.admission.claims import Asked, Change, tries_again
+from heatlite.engine.admission.claims import ChangeKind, PreparedRequest, tries_again
 from heatlite.engine.operations.asked import GroupChange
 from heatlite.engine.operations.repairs import Repairs
 from heatlite.engine.planning.group_changes import GroupFacts, MembersChange, change_members, named
@@ -23,11 +23,11 @@ from heatlite.engine.preview.preview import check_protected
 from heatlite.engine.state.group_requests import (
     DeleteMembers,
     FollowTemplate,
-    Join,
     Joining,
+    JoinRequest,
     Leave,
     NewLimits,
-    Resize,
+    ResizeRequest,
     ScaleIn,
     ScaleOut,
     SizeRequest,
@@ -77,19 +77,19 @@ class Groups(StackOperations):
 
     def asked_change(
         self, context: Context, stack: StackRecord, group: ResourceRecord, members: StackRecord, request: SizeRequest
-    ) -> Asked:
+    ) -> PreparedRequest:
         """Return the request for a change, as features examine it.
 
         `members` is the nested stack of the group.
         """
         body, known = body_of(request), self._definitions.of(members).resources
         rehearsed = cache(lambda: self._changed(context, stack, group.name, members, request, body).preview())
-        return Asked(
+        return PreparedRequest(
             context,
             members,
             self._store.resources.types(stack.root_id or stack.id) if known else (),
             rehearsed,
-            change=Change.SCALE,
+            change=ChangeKind.SCALE,
             content=lambda: body,
             later=lambda: later_change(group.name, request),
             addressed=stack,
@@ -181,7 +181,7 @@ class Groups(StackOperations):
         user: str,
     ) -> None:
         """Keep new size and limits for the next update, and begin a cooldown."""
-        if isinstance(request, Resize | NewLimits) and (request.min_size, request.max_size) != (None, None):
+        if isinstance(request, ResizeRequest | NewLimits) and (request.min_size, request.max_size) != (None, None):
             resource.set_limits(before.low, before.high, user)
         size = len(before.members) - len(change.leaving) + change.joining
         if isinstance(request, FollowTemplate):
@@ -232,7 +232,7 @@ class Groups(StackOperations):
 
     def asked_replacement(
         self, context: Context, stack: StackRecord, name: str, members: Sequence[str]
-    ) -> tuple[StackRecord, Selection, Asked]:
+    ) -> tuple[StackRecord, Selection, PreparedRequest]:
         """Return the root, what a replacement replaces there, and its request.
 
         It is as features examine it. That of marked members is a repair. Raises InvalidValue, ResourceNotFound,
@@ -244,7 +244,7 @@ class Groups(StackOperations):
         content: JsonMap = {"resource": path, "replace_members": options}
         asked = replace(
             self._repairs.asked(context, root, selection),
-            change=Change.REPAIR if {*names} <= {*self._marked(nested)} else Change.SCALE,
+            change=ChangeKind.REPAIR if {*names} <= {*self._marked(nested)} else ChangeKind.SCALE,
             content=lambda: content,
             later=lambda: Later("replace_members", resource=name, options=options),
             addressed=stack,
@@ -314,7 +314,7 @@ class Groups(StackOperations):
         return root, Selection({f"{start}{name}": step for name in names})
 
 
-def later_change(group: str, request: SizeRequest | Join | Leave) -> Later:
+def later_change(group: str, request: SizeRequest | JoinRequest | Leave) -> Later:
     """Return a change of a group, to be carried out later."""
     key, body = request.operation.value, body_of(request)
     options = body[key]
@@ -330,7 +330,7 @@ def _limits(resource: SizedGroup[Schema], request: SizeRequest) -> SizeLimits:
     if isinstance(request, FollowTemplate):
         return resource.size_limits()
     now = resource.limits
-    if not isinstance(request, Resize | NewLimits):
+    if not isinstance(request, ResizeRequest | NewLimits):
         return now
     low = now.low if request.min_size is None else request.min_size
     high = now.high if request.max_size is None else request.max_size

@@ -27,7 +27,7 @@ from heatlite.core.errors import (
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Cause, Status, Verb
 from heatlite.engine.admission.base import StackOperations
-from heatlite.engine.admission.claims import NO_CLAIMS, Asked, Change, Claims, tries_again
+from heatlite.engine.admission.claims import NO_CLAIMS, ChangeKind, Claims, PreparedRequest, tries_again
 from heatlite.engine.planning.plan import Outcome
 from heatlite.engine.preview import preview_views
 from heatlite.engine.preview.preview import PreviewItem, StackPreview
@@ -213,7 +213,7 @@ class Repairs(StackOperations):
         selection: Selection,
         path: str,
         body: JsonMap,
-        asked: Asked | None = None,
+        asked: PreparedRequest | None = None,
     ) -> ActionRecord:
         """Enqueue a repair of a root stack that a caller asks for. Returns the action.
 
@@ -239,7 +239,9 @@ class Repairs(StackOperations):
         """
         return self._admission.examine(self.asked(context, stack, selection, insists))
 
-    def asked(self, context: Context, stack: StackRecord, selection: Selection, insists: bool = False) -> Asked:
+    def asked(
+        self, context: Context, stack: StackRecord, selection: Selection, insists: bool = False
+    ) -> PreparedRequest:
         """Return the request for a repair, as features examine it."""
         return self._asked(context, stack, self._selecting(stack, selection), insists)
 
@@ -249,11 +251,13 @@ class Repairs(StackOperations):
         added = self._admission.shown(self.asked(Context(stack.project), stack, selection))
         return replace(shown, details={**shown.details, **added})
 
-    def _asked(self, context: Context, stack: StackRecord, resources: ResourceFactory, insists: bool = False) -> Asked:
+    def _asked(
+        self, context: Context, stack: StackRecord, resources: ResourceFactory, insists: bool = False
+    ) -> PreparedRequest:
         after = self._begun(stack)
         preview = cache(lambda: self._preview(after, resources))
         types = self._store.resources.types(stack.id)
-        return Asked(context, after, types, preview, insists, change=Change.REPAIR)
+        return PreparedRequest(context, after, types, preview, insists, change=ChangeKind.REPAIR)
 
     def check(
         self,

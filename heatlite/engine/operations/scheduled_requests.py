@@ -18,7 +18,7 @@ from heatlite.core.redaction.masking import Mask
 from heatlite.core.status import Verb
 from heatlite.engine.admission.admission import NO_OPTIONS, Admission
 from heatlite.engine.admission.caller_context import restore_context
-from heatlite.engine.admission.claims import Asked, ask_ahead
+from heatlite.engine.admission.claims import PreparedRequest, ask_ahead
 from heatlite.engine.admission.preparation import Preparation
 from heatlite.engine.operations import asked
 from heatlite.engine.operations.groups import Groups, later_change
@@ -29,16 +29,16 @@ from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.group_requests import (
     DeleteMembers,
     FollowTemplate,
-    Join,
+    JoinRequest,
     Leave,
     NewLimits,
-    Resize,
+    ResizeRequest,
     ScaleIn,
     ScaleOut,
     SizeRequest,
     body_of,
 )
-from heatlite.engine.state.requests import Later, Reach, Request, StackAction
+from heatlite.engine.state.requests import Later, Reach, StackAction, StackRequest
 from heatlite.store.records import ActionRecord, StackRecord
 from heatlite.store.store import Store
 
@@ -98,7 +98,7 @@ class ScheduledRequests:
         self._groups = groups
         self._author_now = author_now
 
-    def update(self, context: Context, stack: StackRecord, request: Request, not_before: float) -> None:
+    def update(self, context: Context, stack: StackRecord, request: StackRequest, not_before: float) -> None:
         """Schedule an update (PATCH) whose plan has the digest that the request names.
 
         Files and templates behind addresses are fetched now. Raises PlanChanged, and as `ScheduledActions.held` and
@@ -165,7 +165,7 @@ class ScheduledRequests:
             self._scheduled_actions.held(stack, not_before)
             return self._scheduled_actions.keep(context, action, not_before)
 
-    def _asked(self, context: Context, stack: StackRecord, later: Later) -> Asked:
+    def _asked(self, context: Context, stack: StackRecord, later: Later) -> PreparedRequest:
         """Return a request for a later time, as features examine it now."""
         match later.key:
             case "update":
@@ -283,7 +283,7 @@ class ScheduledRequests:
             case "replace_members":
                 self._groups.replace_members(author, stack, later.resource, later.options["members"])
             case "join":
-                self._others.joins().join(author, stack, later.resource, convert(later.options, Join))
+                self._others.joins().join(author, stack, later.resource, convert(later.options, JoinRequest))
             case "leave":
                 self._others.leaving().leave(author, stack, later.resource, convert(later.options, Leave))
             case key if later.resource:
@@ -310,10 +310,10 @@ def _size(key: str, options: AnyMap) -> SizeRequest:
         case _:
             if "follow_template" in options:
                 return convert(options, FollowTemplate)
-            return convert(options, Resize) if "number" in options else convert(options, NewLimits)
+            return convert(options, ResizeRequest) if "number" in options else convert(options, NewLimits)
 
 
-def _request(body: AnyMap) -> Request:
+def _request(body: AnyMap) -> StackRequest:
     """Return the request of a body that `body_of_update` has made."""
     apart = {asked.REACH, asked.ACTION}
     given: AnyMap = {
@@ -322,4 +322,4 @@ def _request(body: AnyMap) -> Request:
     reach, action = convert(body.get(asked.REACH, {}), Reach), body.get(asked.ACTION)
     sent = {name: value for name, value in body.items() if name not in {*apart, "further"}}
     sent = {**sent, **body.get("further", {}), **body.get(asked.REACH, {})}
-    return Request(**given, reach=reach, action=action, body=action or sent)
+    return StackRequest(**given, reach=reach, action=action, body=action or sent)

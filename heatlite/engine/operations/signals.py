@@ -33,7 +33,7 @@ from heatlite.core.errors import (
 from heatlite.core.json import Json, JsonMap, as_map, dump
 from heatlite.core.status import MAX_REASON, Status, Verb
 from heatlite.engine.admission.base import Parts, StackOperations
-from heatlite.engine.admission.claims import NO_CLAIMS, Asked, Change, Claims, tries_again
+from heatlite.engine.admission.claims import NO_CLAIMS, ChangeKind, Claims, PreparedRequest, tries_again
 from heatlite.engine.operations.asked import GroupChange
 from heatlite.engine.planning.group_members import by_policies
 from heatlite.engine.preview.preview import check_protected
@@ -337,7 +337,7 @@ class Signals(StackOperations):
         types = self._store.resources.types(stack.root_id or stack.id) if known else ()
         rehearsed = cache(lambda: self._resized(context, stack, row, group, nested, resize).preview())
         try:
-            return self._admission.examine(Asked(context, nested, types, rehearsed, change=Change.SIGNAL))
+            return self._admission.examine(PreparedRequest(context, nested, types, rehearsed, change=ChangeKind.SIGNAL))
         except Conflict as error:
             self._ignored(group, IgnoredSignal(error.ignored_as), error.message)
             raise

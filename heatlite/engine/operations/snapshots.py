@@ -12,9 +12,9 @@ from heatlite.core.ids import new_id
 from heatlite.core.json import AnyMap, Json, JsonMap
 from heatlite.core.redaction.masking import Mask
 from heatlite.core.status import Status, Verb
-from heatlite.engine.admission.admission import Examined
+from heatlite.engine.admission.admission import ExaminedRefusal
 from heatlite.engine.admission.base import Parts, StackOperations
-from heatlite.engine.admission.claims import Asked, tries_again
+from heatlite.engine.admission.claims import PreparedRequest, tries_again
 from heatlite.engine.admission.offered_types import check_types
 from heatlite.engine.admission.preparation import Preparation, Prepared
 from heatlite.engine.operations import asked
@@ -23,7 +23,7 @@ from heatlite.engine.operations.stacks import updated
 from heatlite.engine.planning.snapshot_parts import parts, row_of_entry
 from heatlite.engine.preview.preview import StackPreview, check_protected
 from heatlite.engine.state.conflict_rules import Operation
-from heatlite.engine.state.requests import Later, Request
+from heatlite.engine.state.requests import Later, StackRequest
 from heatlite.engine.state.stack_document import check_document, hidden_in, read_record, without_data
 from heatlite.engine.state.unit_of_work import stack_event, with_state
 from heatlite.engine.types.resource_factory import EngineServices, ResourceFactory
@@ -118,7 +118,7 @@ class Snapshots(StackOperations):
         prechecked = self._admission.precheck(context, Operation.RESTORE, stack, "POST", path, guard, examine=examine)
         found = self._restorable(stack, snapshot_id)
         record = found.record
-        request = Request(adopted=record)
+        request = StackRequest(adopted=record)
         prepared = self._preparation.new(stack, request)
         check_types(context, prepared.types)
         now = self._clock.now()
@@ -151,11 +151,11 @@ class Snapshots(StackOperations):
         self,
         context: Context,
         stack: StackRecord,
-        request: Request,
+        request: StackRequest,
         prepared: Prepared,
         later: Later,
         guard: AnyMap | None,
-    ) -> Asked:
+    ) -> PreparedRequest:
         """Return the request for a restore, as features examine it."""
         after = replace(updated(stack, request, prepared, existing=True), updated_at=self._clock.now())
         after = with_state(after, Verb.RESTORE, Status.IN_PROGRESS, "")
@@ -168,7 +168,7 @@ class Snapshots(StackOperations):
             resources.restore(record.resources)
             return StackPreview(prepared.definition, resources, resources.nested(after.id))
 
-        return Asked(context, after, prepared.types, preview, content=lambda: content, later=lambda: later)
+        return PreparedRequest(context, after, prepared.types, preview, content=lambda: content, later=lambda: later)
 
     def _restorable(self, stack: StackRecord, snapshot_id: str) -> Restorable:
         """Return the stack document of a snapshot, without what has moved since.
@@ -181,14 +181,14 @@ class Snapshots(StackOperations):
         record = read_record(snapshot.data)
 
         def define() -> Definition:
-            return self._preparation.new(stack, Request(adopted=record)).definition
+            return self._preparation.new(stack, StackRequest(adopted=record)).definition
 
         return restorable(self._store, stack, snapshot_id, record, define)
 
-    def _examined(self, stack: StackRecord, snapshot_id: str) -> Examined:
+    def _examined(self, stack: StackRecord, snapshot_id: str) -> ExaminedRefusal:
         """Return types and effect of a restore. Raises as `_restorable`."""
         record = self._restorable(stack, snapshot_id).record
-        found = self._preparation.examined(stack, Request(adopted=record), False)
+        found = self._preparation.examined(stack, StackRequest(adopted=record), False)
         return replace(found, effect={"snapshot": snapshot_id, **found.effect})
 
     def delete(self, context: Context, stack: StackRecord, snapshot_id: str) -> None:
@@ -214,5 +214,5 @@ class Snapshots(StackOperations):
             self._admission.enqueue(context, stack, Verb.SNAPSHOT, ActionInputs(deleted_snapshot=snapshot.id))
 
 
-def _delete_effect(snapshot_id: str) -> Examined:
-    return Examined(frozenset(), {"snapshot": snapshot_id})
+def _delete_effect(snapshot_id: str) -> ExaminedRefusal:
+    return ExaminedRefusal(frozenset(), {"snapshot": snapshot_id})

@@ -32,7 +32,7 @@ from heatlite.core.redaction.masking import Mask
 from heatlite.core.status import Control, Needs, Status, Verb
 from heatlite.engine.admission.admission import audit
 from heatlite.engine.admission.base import Parts, StackOperations
-from heatlite.engine.admission.claims import NO_CLAIMS, Asked, noting, tries_again
+from heatlite.engine.admission.claims import NO_CLAIMS, PreparedRequest, noting, tries_again
 from heatlite.engine.admission.offered_types import check_types
 from heatlite.engine.admission.preparation import Preparation, Prepared
 from heatlite.engine.operations import asked
@@ -40,13 +40,13 @@ from heatlite.engine.operations.scheduled_actions import ScheduledActions
 from heatlite.engine.preview import preview_views
 from heatlite.engine.preview.deletion import Deletions
 from heatlite.engine.preview.preview import check_protected
-from heatlite.engine.preview.preview_views import Chosen
+from heatlite.engine.preview.preview_views import ChosenPart
 from heatlite.engine.preview.update_checks import check_external
 from heatlite.engine.preview.update_plan import UpdatePlan
 from heatlite.engine.state.conflict_rules import Operation, is_repeated
 from heatlite.engine.state.protected import PROTECTED_BEFORE, declare
 from heatlite.engine.state.recorded_clouds import StackClouds
-from heatlite.engine.state.requests import AT_ONCE, Changes, Preview, Request, ShownPlan, Timing
+from heatlite.engine.state.requests import AT_ONCE, Preview, ResourceChanges, ShownPlan, StackRequest, Timing
 from heatlite.engine.state.steps_out import existing
 from heatlite.engine.state.unit_of_work import stack_event, with_state
 from heatlite.engine.types.adopted_objects import AdoptedObjects
@@ -81,7 +81,7 @@ class Stacks(StackOperations):
     # -- create and update -------------------------------------------------------------------------
 
     @tries_again
-    def create(self, context: Context, request: Request) -> StackRecord:
+    def create(self, context: Context, request: StackRequest) -> StackRecord:
         """Enqueue the creation or adoption of a stack.
 
         Returns it in state CREATE_ or ADOPT_IN_PROGRESS.
@@ -129,7 +129,7 @@ class Stacks(StackOperations):
             self._clouds.revoke(credential)
             raise
 
-    def _new_stack(self, context: Context, request: Request) -> tuple[StackRecord, Prepared]:
+    def _new_stack(self, context: Context, request: StackRequest) -> tuple[StackRecord, Prepared]:
         """Return a valid new stack and its definition. The order of the checks is Heat's."""
         name = request.name or ""
         stack = StackRecord(
@@ -185,7 +185,7 @@ class Stacks(StackOperations):
         if self._store.stacks.count_roots(context.project) >= limit:
             raise RequestLimitExceeded(message=f"You have reached the maximum stacks per tenant, {limit}.")
 
-    def preview_create(self, context: Context, request: Request, plan: bool = False) -> Preview:
+    def preview_create(self, context: Context, request: StackRequest, plan: bool = False) -> Preview:
         """Preview `create`, with its `plan` if asked. Raises as `create`."""
         stack, prepared = self._new_stack(context, request)
         new = asked.new(self.reader, context, stack, prepared)
@@ -196,7 +196,7 @@ class Stacks(StackOperations):
         return Preview(stack, prepared.definition, preview_views.tree(preview), shown)
 
     @tries_again
-    def update(self, context: Context, stack: StackRecord, request: Request, existing: bool) -> None:
+    def update(self, context: Context, stack: StackRecord, request: StackRequest, existing: bool) -> None:
         """Enqueue an update. The stack is UPDATE_IN_PROGRESS afterwards.
 
         With `existing` (PATCH) omitted fields keep their values; otherwise (PUT) they return to their defaults. An
@@ -272,7 +272,9 @@ class Stacks(StackOperations):
         mask, shown = self.reader.mask(stack), definition.parameters.as_text
         return shown_parameters({one: mask.text(shown(one)) if one in new else None for one in names})
 
-    def asked_update(self, context: Context, stack: StackRecord, request: Request, existing: bool) -> Asked:
+    def asked_update(
+        self, context: Context, stack: StackRecord, request: StackRequest, existing: bool
+    ) -> PreparedRequest:
         """Return the request for a later update. Raises as `preview_update`."""
         prepared = self._preparation.changed(stack, request, existing)
         after = _begun(stack, request, prepared, existing, self._clock.now())
@@ -286,11 +288,11 @@ class Stacks(StackOperations):
         self,
         context: Context,
         stack: StackRecord,
-        request: Request,
+        request: StackRequest,
         existing: bool,
         show_nested: bool = False,
         plan: bool = False,
-    ) -> Changes:
+    ) -> ResourceChanges:
         """Preview `update` as far as values are known, with its `plan` if asked.
 
         Raises as `update`.
@@ -309,25 +311,23 @@ class Stacks(StackOperations):
         if changes.plan is None:
             return changes
         types = self._types(stack, prepared)
-        seen = Asked(context, after, types, lambda: preview, shown=planned.shown_as)
+        seen = PreparedRequest(context, after, types, lambda: preview, shown=planned.shown_as)
         details = {**self._admission.shown(seen), **prepared.shown()}
         guard = self._admission.guard(context, stack, request.further)
         if guard is not None:
             details["guard"] = {**guard, "not_taken_back": preview_views.not_taken_back(changes.plan)}
         return replace(changes, plan=replace(changes.plan, details=details, restricted=stack.restricted))
 
-    def _plan(self, stack: StackRecord, request: Request, prepared: Prepared) -> UpdatePlan:
+    def _plan(self, stack: StackRecord, request: StackRequest, prepared: Prepared) -> UpdatePlan:
         """Return the plan of an update."""
         definition, converges = prepared.definition, self._converges(request)
-        return UpdatePlan(
-            self._store, self._definitions, self.reader, stack, definition, request.reach, converges
-        )
+        return UpdatePlan(self._store, self._definitions, self.reader, stack, definition, request.reach, converges)
 
-    def _converges(self, request: Request) -> bool:
+    def _converges(self, request: StackRequest) -> bool:
         return request.converge or self._settings.observe_on_update
 
     def validate(
-        self, context: Context, request: Request, show_nested: bool = False, without_services: bool = False
+        self, context: Context, request: StackRequest, show_nested: bool = False, without_services: bool = False
     ) -> JsonMap:
         """Return the answer of POST /validate. Raises the template's errors.
 
@@ -340,7 +340,7 @@ class Stacks(StackOperations):
         within = nested.describe() if show_nested else {}
         return {**described, "NestedParameters": Mask(lambda: nested.secrets).json(within)} if within else described
 
-    def review(self, context: Context, request: Request) -> list[Problem]:
+    def review(self, context: Context, request: StackRequest) -> list[Problem]:
         """Return all problems of a template with its files, warnings included."""
         return self._preparation.review(context, request)
 
@@ -462,7 +462,7 @@ class Stacks(StackOperations):
                 self._store.controls.signal(action.id, control, self._clock.now())
 
 
-def _adopted_protection(context: Context, request: Request, now: float) -> ProtectionRecord | None:
+def _adopted_protection(context: Context, request: StackRequest, now: float) -> ProtectionRecord | None:
     """Return the protection of an adopted stack, as its document declares it."""
     if request.adopted is None or not request.adopted.protected:
         return None
@@ -481,7 +481,7 @@ def _adoption(
 def _check_definition(
     store: Store,
     stack: StackRecord,
-    request: Request,
+    request: StackRequest,
     defines: Callable[[Sequence[str]], bool],
     takes: bool = False,
 ) -> None:
@@ -497,13 +497,13 @@ def _check_definition(
             one.definition_taken(stack.id)
 
 
-def _begun(stack: StackRecord, request: Request, prepared: Prepared, existing: bool, now: float) -> StackRecord:
+def _begun(stack: StackRecord, request: StackRequest, prepared: Prepared, existing: bool, now: float) -> StackRecord:
     """Return the stack row at the start of an update."""
     after = replace(updated(stack, request, prepared, existing), updated_at=now)
     return with_state(after, Verb.UPDATE, Status.IN_PROGRESS, "Stack UPDATE started")
 
 
-def _restricted(after: StackRecord, action: ActionRecord, chosen: Chosen | None) -> StackRecord:
+def _restricted(after: StackRecord, action: ActionRecord, chosen: ChosenPart | None) -> StackRecord:
     """Return the row of a stack whose update leaves something out."""
     if chosen is None or not chosen.left_out:
         return after
@@ -512,7 +512,7 @@ def _restricted(after: StackRecord, action: ActionRecord, chosen: Chosen | None)
     return replace(after, restricted=Restriction(action.created_at, action.id, chosen.left_out, earlier=earlier))
 
 
-def updated(stack: StackRecord, request: Request, prepared: Prepared, existing: bool) -> StackRecord:
+def updated(stack: StackRecord, request: StackRequest, prepared: Prepared, existing: bool) -> StackRecord:
     """Return the stack row with the fields an update changes.
 
     The rollback target is the last definition that the stack has reached.

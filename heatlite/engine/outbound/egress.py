@@ -53,11 +53,11 @@ _NO_URL: Final = re.compile(r"[\x00-\x20\x7f]")
 """Characters that no URL has."""
 
 
-class Refused(ValueError):
+class RefusedHost(ValueError):
     """Refusal of a host, with the reason."""
 
 
-class Unknown(Refused):
+class UnknownHost(RefusedHost):
     """The host cannot be resolved now; a retry may succeed."""
 
 
@@ -86,24 +86,24 @@ class EgressHosts(Struct, frozen=True):
         try:
             port = parts.port or _PORTS.get(parts.scheme, 0)
         except ValueError as error:
-            raise Refused(str(error)) from None
+            raise RefusedHost(str(error)) from None
         if parts.scheme not in _PORTS:
-            raise Refused("only http and https are possible")
+            raise RefusedHost("only http and https are possible")
         host = parts.hostname
         if not host or parts.username is not None or _NO_URL.search(parts.geturl()):
-            raise Refused("it is no address of a host")
+            raise RefusedHost("it is no address of a host")
         if not self.allows_public and not self._has(host, port):
-            raise Refused(f'the setting {self.setting} does not list "{host}"')
+            raise RefusedHost(f'the setting {self.setting} does not list "{host}"')
         try:
             address = resolve(host, port, remaining(end))
         except TimeoutError:
             raise
         except (OSError, UnicodeError) as error:
-            raise Unknown(f'the host "{host}" cannot be found: {error}') from None
+            raise UnknownHost(f'the host "{host}" cannot be found: {error}') from None
         if _is_public(address) or self._has(address, port) or (host == "localhost" and self._has(host, port)):
             return address, port
         text = f'"{host}" leads to {address}, which is not public, and the setting {self.setting} does not list it'
-        raise Refused(text)
+        raise RefusedHost(text)
 
     def _has(self, host: str, port: int) -> bool:
         return any(_matches(entry, host, port) for entry in self.listed)

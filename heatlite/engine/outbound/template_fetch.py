@@ -13,7 +13,7 @@ from heatlite.core.redaction.masking import origin
 from heatlite.core.runtime.bulkhead import Bulkhead
 from heatlite.engine.outbound.egress import (
     EgressHosts,
-    Refused,
+    RefusedHost,
     Response,
     connection,
     exchange,
@@ -77,7 +77,7 @@ class Fetcher(Struct, frozen=True):
                 remaining(end)  # a truncated text may look complete
                 target = response.headers["Location"] if response.status in _REDIRECTS else None
                 following = urljoin(here, target or "")
-            except Refused as error:
+            except RefusedHost as error:
                 raise _failed(url, str(error)) from None
             except (OSError, http.client.HTTPException, ValueError) as error:
                 raise _failed(url, failure(error, end, self.timeout)) from error

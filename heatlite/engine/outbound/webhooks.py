@@ -22,7 +22,7 @@ from heatlite.core.json import Json, JsonMap, dump
 from heatlite.core.redaction.masking import origin
 from heatlite.core.runtime.logs import logged
 from heatlite.core.runtime.timer import Timer
-from heatlite.engine.outbound.egress import EgressHosts, Refused, Unknown, connection, deadline, path_of
+from heatlite.engine.outbound.egress import EgressHosts, RefusedHost, UnknownHost, connection, deadline, path_of
 from heatlite.engine.state.hooks import PRE_DELETE, lifecycle_token, reached_text
 from heatlite.engine.state.unit_of_work import stack_event
 from heatlite.store.records import EventRecord, StackRecord, WebhookRecord
@@ -270,9 +270,9 @@ class WebhookDelivery:
                     delivered.append(event)
                     if connected.sock is None or time.monotonic() > end - BATCH_TIMEOUT / 2:
                         break  # the next batch gets a new connection
-        except Unknown as error:
+        except UnknownHost as error:
             return delivered, DeliveryFailed(str(error))
-        except (DeliveryFailed, Refused) as error:
+        except (DeliveryFailed, RefusedHost) as error:
             return delivered, error
         except (OSError, http.client.HTTPException, ValueError) as error:
             return delivered, DeliveryFailed(str(error) or type(error).__name__)

@@ -19,12 +19,12 @@ from heatlite.engine.planning.facts import (
     HolderFacts,
     Involvement,
     NestedFacts,
+    ObjectRelations,
     Questions,
-    Relations,
     RowFacts,
     Wanted,
 )
-from heatlite.engine.planning.plan import IN_PLACE, NEW_OBJECT, Decision, Outcome, Plan, Reason
+from heatlite.engine.planning.plan import IN_PLACE, NEW_OBJECT, Outcome, Plan, Reason, ResourceDecision
 from heatlite.engine.planning.planner import by_name, keeps_object, ordered, plan_converge
 from heatlite.engine.planning.visible_inputs import visible_inputs
 from heatlite.engine.state.protected import Protected
@@ -55,7 +55,7 @@ class PlannedValues(Values):
         self.to_make: set[str] = set(to_make)
         self.to_change: set[str] = set()
 
-    def record(self, name: str, decision: Decision | None) -> None:
+    def record(self, name: str, decision: ResourceDecision | None) -> None:
         """Take note of the decision about a resource; None: it has no row yet."""
         if decision is None or not keeps_object(decision):
             self.to_make.add(name)
@@ -97,14 +97,14 @@ def converge(definition: Definition, rows: Iterable[ResourceRecord], values: Pla
             choice = None
         elif selection is not None and selection.leaves(name):
             # Not evaluated: it may need what is left out, too.
-            choice = Choice(Decision(Outcome.KEEP, max(existing, key=current_last), Reason.OUTSIDE))
+            choice = Choice(ResourceDecision(Outcome.KEEP, max(existing, key=current_last), Reason.OUTSIDE))
         else:
             try:
                 choice = choose_row(definition, name, existing, values)
             except Exception as error:  # noqa: BLE001 - types and functions may raise anything; the step logs it
                 # The step meets the same error and fails with it, unless the missing values are known by then.
                 text = error.message if isinstance(error, HeatliteError) else f"{type(error).__name__}: {error}"
-                decision = Decision(Outcome.UPDATE, existing[-1], Reason.NOT_EVALUATED, text)
+                decision = ResourceDecision(Outcome.UPDATE, existing[-1], Reason.NOT_EVALUATED, text)
                 choice = Choice(decision)
             if selection is not None and selection.held:
                 choice = _held(choice, existing, selection.held)
@@ -117,7 +117,7 @@ def _held(choice: Choice, rows: Iterable[ResourceRecord], held: Collection[str])
     """Return the choice of a rollback, which changes `held` rows in place only."""
     decision, row = choice.decision, next((row for row in rows if row.id in held), None)
     in_place = decision.outcome in (Outcome.KEEP, Outcome.UPDATE) and decision.reason is not Reason.NOT_EVALUATED
-    return choice if row is None or in_place else Choice(Decision(Outcome.KEEP, row, Reason.OUTSIDE))
+    return choice if row is None or in_place else Choice(ResourceDecision(Outcome.KEEP, row, Reason.OUTSIDE))
 
 
 def choose_row(definition: Definition, name: str, rows: Iterable[ResourceRecord], values: Values) -> Choice:
@@ -370,9 +370,9 @@ def replaced_above(stack: StackRecord) -> frozenset[str]:
     return frozenset(map(str, found)) if isinstance(found, list) else frozenset()
 
 
-def relations(resources: ResourceFactory) -> Relations:
+def relations(resources: ResourceFactory) -> ObjectRelations:
     """Return functions that ask the types about two objects."""
-    return Relations(
+    return ObjectRelations(
         blocks=lambda row: resources.type_of(row).blocks,
         joins=lambda row: resources.type_of(row).joins,
         takes=partial(_takes, resources),

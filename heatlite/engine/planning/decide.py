@@ -16,7 +16,7 @@ from heatlite.core.errors import HeatliteError, ResourceActionRestricted
 from heatlite.core.json import JsonMap, as_map
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.facts import Involvement, RowFacts, Wanted
-from heatlite.engine.planning.plan import Decision, Outcome, Reason
+from heatlite.engine.planning.plan import Outcome, Reason, ResourceDecision
 from heatlite.engine.types.resource_factory import TRIED
 from heatlite.engine.types.template_types import TemplateResource
 from heatlite.plugin.nested import StackResource
@@ -30,7 +30,9 @@ REFUSED = "deletion_refused"
 """Key in the `data` of a row: its deletion has begun when it was well. True: the service has refused it last."""
 
 
-def choose(candidates: Sequence[RowFacts], restricted: frozenset[str], replaced_above: frozenset[str]) -> Decision:
+def choose(
+    candidates: Sequence[RowFacts], restricted: frozenset[str], replaced_above: frozenset[str]
+) -> ResourceDecision:
     """Return the decision for one resource name.
 
     It is about the first row that needs no replacement, else about the first. So a retry continues with the newest
@@ -49,7 +51,7 @@ def choose(candidates: Sequence[RowFacts], restricted: frozenset[str], replaced_
     if decision.outcome is Outcome.KEEP:
         if facts.wanted.kind.gives_way and candidates[0].row.id > row.id:
             cause = "it takes back what its replacement has taken over"
-            return Decision(Outcome.UPDATE, row, Reason.TAKEN_BACK, cause, before=_before(facts) or {})
+            return ResourceDecision(Outcome.UPDATE, row, Reason.TAKEN_BACK, cause, before=_before(facts) or {})
         decision = _decide_joined(facts, replaced_above) or decision
     protected = facts.ask.protection() if decision.outcome is Outcome.REPLACE else None
     if protected is not None:
@@ -63,7 +65,7 @@ def choose(candidates: Sequence[RowFacts], restricted: frozenset[str], replaced_
     return _in_order(facts, decision, candidates)
 
 
-def _decide_joined(facts: RowFacts, replaced_above: frozenset[str]) -> Decision | None:
+def _decide_joined(facts: RowFacts, replaced_above: frozenset[str]) -> ResourceDecision | None:
     """Return the update of an object joined to a replaced one; None: it is not."""
     if not _is_joined_replaced(facts, replaced_above):
         return None
@@ -71,10 +73,10 @@ def _decide_joined(facts: RowFacts, replaced_above: frozenset[str]) -> Decision 
     cause = "an object that it is joined to is replaced"
     if anew := _joined_anew(facts):
         cause = f"it is joined to {', '.join(anew)}, of which there is another object"
-    return Decision(Outcome.UPDATE, facts.row, Reason.JOINED_REPLACED, cause, _joining(facts), before)
+    return ResourceDecision(Outcome.UPDATE, facts.row, Reason.JOINED_REPLACED, cause, _joining(facts), before)
 
 
-def _in_order(facts: RowFacts, decision: Decision, candidates: Sequence[RowFacts]) -> Decision:
+def _in_order(facts: RowFacts, decision: ResourceDecision, candidates: Sequence[RowFacts]) -> ResourceDecision:
     """Return the decision to make a new object, with what is deleted first."""
     if decision.outcome is Outcome.REPLACE:
         if _can_rebuild(facts):
@@ -88,27 +90,27 @@ def _in_order(facts: RowFacts, decision: Decision, candidates: Sequence[RowFacts
     return decision
 
 
-def decide(facts: RowFacts) -> Decision:
+def decide(facts: RowFacts) -> ResourceDecision:
     """Return the decision about one row.
 
     Raises errors of its observation and of its type.
     """
     row, wanted = facts.row, facts.wanted
     if facts.involvement is Involvement.OUTSIDE:
-        return Decision(Outcome.KEEP, row, Reason.OUTSIDE)
+        return ResourceDecision(Outcome.KEEP, row, Reason.OUTSIDE)
     if row.verb is Verb.INIT:
-        return Decision(Outcome.CREATE, row, Reason.NEVER_MADE)
+        return ResourceDecision(Outcome.CREATE, row, Reason.NEVER_MADE)
     if row.verb is Verb.DELETE and not (is_refused(row) and facts.ask.outlasts_refusal()):
-        return Decision(Outcome.REPLACE, row, Reason.DELETION_BEGUN, "its deletion has begun")
+        return ResourceDecision(Outcome.REPLACE, row, Reason.DELETION_BEGUN, "its deletion has begun")
     if row.external_id is not None or wanted.external_id is not None:
         return _decide_external(row, wanted)
     # A changed template of a template resource is an update, as in Heat.
     kind = TemplateResource if issubclass(wanted.kind, TemplateResource) else wanted.kind
     if not _is_same_kind(facts.kind, kind):
-        return Decision(Outcome.REPLACE, row, Reason.TYPE_CHANGED, f"type changed from {row.type}")
+        return ResourceDecision(Outcome.REPLACE, row, Reason.TYPE_CHANGED, f"type changed from {row.type}")
     if facts.is_done:
         if facts.step is RepairStep.REBOOT or not kind.schema.diff(row.properties, wanted.properties):
-            return Decision(Outcome.KEEP, row, Reason.ALREADY_DONE)
+            return ResourceDecision(Outcome.KEEP, row, Reason.ALREADY_DONE)
     elif facts.involvement is Involvement.SELECTED:
         return _decide_selected(facts)
     if issubclass(kind, StackResource):
@@ -126,42 +128,42 @@ def is_refused(row: ResourceRecord) -> bool:
     return row.verb is Verb.DELETE and row.status is Status.FAILED and row.data.get(REFUSED) is True
 
 
-def _decide_external(row: ResourceRecord, wanted: Wanted) -> Decision:
+def _decide_external(row: ResourceRecord, wanted: Wanted) -> ResourceDecision:
     """Decide about an object that heatlite does not own."""
     if row.external_id != wanted.external_id:
         changed = frozenset({"external_id"})
-        return Decision(Outcome.REFUSE, row, Reason.EXTERNAL_ID_CHANGED, _unsupported(row, changed), changed)
+        return ResourceDecision(Outcome.REFUSE, row, Reason.EXTERNAL_ID_CHANGED, _unsupported(row, changed), changed)
     if row.verb is Verb.CHECK and row.status is Status.IN_PROGRESS:
-        return Decision(Outcome.CONTINUE, row, Reason.EXTERNAL_CHECK_INTERRUPTED)
+        return ResourceDecision(Outcome.CONTINUE, row, Reason.EXTERNAL_CHECK_INTERRUPTED)
     if row.status is Status.COMPLETE:
-        return Decision(Outcome.KEEP, row, Reason.EXTERNAL_WELL)
-    return Decision(Outcome.CREATE, row, Reason.EXTERNAL_NOT_WELL)
+        return ResourceDecision(Outcome.KEEP, row, Reason.EXTERNAL_WELL)
+    return ResourceDecision(Outcome.CREATE, row, Reason.EXTERNAL_NOT_WELL)
 
 
-def _decide_selected(facts: RowFacts) -> Decision:
+def _decide_selected(facts: RowFacts) -> ResourceDecision:
     """Decide about a resource that is to be repaired or replaced, whatever its state."""
     row = facts.row
     if row.verb is Verb.CREATE and row.status is Status.IN_PROGRESS:
-        return Decision(Outcome.CONTINUE, row, Reason.CREATE_INTERRUPTED)
+        return ResourceDecision(Outcome.CONTINUE, row, Reason.CREATE_INTERRUPTED)
     unhealthy = row.verb is Verb.CHECK and row.status is Status.FAILED
     cause = f"unhealthy: {row.status_reason}" if unhealthy else facts.asked
     if facts.step is RepairStep.REBOOT and facts.wanted.kind.has("reboot"):
-        return Decision(Outcome.REBOOT, row, Reason.SELECTED, f"rebooted: {cause}")
-    return Decision(Outcome.REPLACE, row, Reason.SELECTED, cause)
+        return ResourceDecision(Outcome.REBOOT, row, Reason.SELECTED, f"rebooted: {cause}")
+    return ResourceDecision(Outcome.REPLACE, row, Reason.SELECTED, cause)
 
 
-def _decide_nested(facts: RowFacts) -> Decision:
+def _decide_nested(facts: RowFacts) -> ResourceDecision:
     """Decide about a resource that makes a nested stack."""
     row, wanted, nested = facts.row, facts.wanted, facts.ask.nested()
     if nested is None:
-        return Decision(Outcome.REPLACE, row, Reason.NESTED_STACK_GONE, "its nested stack is gone")
+        return ResourceDecision(Outcome.REPLACE, row, Reason.NESTED_STACK_GONE, "its nested stack is gone")
     leads = facts.involvement is Involvement.LEADS
     if not leads and nested.locked and row.status is Status.COMPLETE and nested.stays():
-        return Decision(Outcome.KEEP, row, Reason.NESTED_STACK_LOCKED)
+        return ResourceDecision(Outcome.KEEP, row, Reason.NESTED_STACK_LOCKED)
     if is_marked(row, nested.state):
-        return Decision(Outcome.REPLACE, row, Reason.UNHEALTHY, f"unhealthy: {row.status_reason}")
+        return ResourceDecision(Outcome.REPLACE, row, Reason.UNHEALTHY, f"unhealthy: {row.status_reason}")
     if row.verb in (Verb.CREATE, Verb.ADOPT) and row.status is Status.IN_PROGRESS:
-        return Decision(Outcome.CONTINUE, row, Reason.CREATE_INTERRUPTED)
+        return ResourceDecision(Outcome.CONTINUE, row, Reason.CREATE_INTERRUPTED)
     schema = wanted.kind.schema
     changed = schema.diff(row.properties, wanted.properties)
     fixed = changed & schema.immutable
@@ -170,41 +172,43 @@ def _decide_nested(facts: RowFacts) -> Decision:
     if not changed <= schema.updatable:
         return _not_updatable(row, changed)
     if changed or row.metadata != wanted.metadata:
-        return Decision(Outcome.UPDATE, row, Reason.DEFINITION_CHANGED, "the definition changed", changed)
+        return ResourceDecision(Outcome.UPDATE, row, Reason.DEFINITION_CHANGED, "the definition changed", changed)
     if facts.involvement is Involvement.FOLLOWS and row.status is Status.COMPLETE:
-        return Decision(Outcome.KEEP, row, Reason.UNCHANGED)
-    return Decision(Outcome.UPDATE, row, Reason.MEMBERS_DECIDE, "its members decide")
+        return ResourceDecision(Outcome.KEEP, row, Reason.UNCHANGED)
+    return ResourceDecision(Outcome.UPDATE, row, Reason.MEMBERS_DECIDE, "its members decide")
 
 
-def _decide_state(facts: RowFacts) -> Decision | None:
+def _decide_state(facts: RowFacts) -> ResourceDecision | None:
     """Decide by the state of the row and its object; None: the definition decides."""
     row = facts.row
     if facts.wanted.kind.anew_with_update and facts.involvement is Involvement.WHOLE and facts.ask.is_outdated():
-        return Decision(Outcome.REPLACE, row, Reason.EVERY_UPDATE_REPLACES, "every update makes a new one")
+        return ResourceDecision(Outcome.REPLACE, row, Reason.EVERY_UPDATE_REPLACES, "every update makes a new one")
     if row.status is Status.FAILED and row.verb is Verb.CHECK:
-        return Decision(Outcome.REPLACE, row, Reason.UNHEALTHY, f"unhealthy: {row.status_reason}")
+        return ResourceDecision(Outcome.REPLACE, row, Reason.UNHEALTHY, f"unhealthy: {row.status_reason}")
     if row.verb is Verb.ADOPT and row.status is not Status.COMPLETE and row.physical_id is not None:
-        return Decision(Outcome.UPDATE, row, Reason.ADOPTION_FAILED, f"its adoption failed: {row.status_reason}")
+        return ResourceDecision(
+            Outcome.UPDATE, row, Reason.ADOPTION_FAILED, f"its adoption failed: {row.status_reason}"
+        )
     if row.status is Status.FAILED and row.verb is not Verb.DELETE and facts.ask.needs_replace_failed():
-        return Decision(Outcome.REPLACE, row, Reason.FAILED, f"{row.verb} failed: {row.status_reason}")
+        return ResourceDecision(Outcome.REPLACE, row, Reason.FAILED, f"{row.verb} failed: {row.status_reason}")
     interrupted = _decide_interrupted(row) if row.status is Status.IN_PROGRESS else None
     if interrupted is None and facts.observed is None:
-        return Decision(Outcome.REPLACE, row, Reason.OBJECT_GONE, "its object is gone")
+        return ResourceDecision(Outcome.REPLACE, row, Reason.OBJECT_GONE, "its object is gone")
     return interrupted
 
 
-def _decide_interrupted(row: ResourceRecord) -> Decision | None:
+def _decide_interrupted(row: ResourceRecord) -> ResourceDecision | None:
     """Decide about a row in progress; None: as if it were not."""
     if row.verb is Verb.CREATE:
-        return Decision(Outcome.CONTINUE, row, Reason.CREATE_INTERRUPTED)
+        return ResourceDecision(Outcome.CONTINUE, row, Reason.CREATE_INTERRUPTED)
     if row.verb is Verb.ADOPT:
-        return Decision(Outcome.CREATE, row, Reason.CREATE_INTERRUPTED)  # the row has no id of the object yet
+        return ResourceDecision(Outcome.CREATE, row, Reason.CREATE_INTERRUPTED)  # the row has no id of the object yet
     if row.token is not None and "rebuild" in row.token:
-        return Decision(Outcome.REPLACE, row, Reason.REBUILD_INTERRUPTED, "its rebuild was cut off")
+        return ResourceDecision(Outcome.REPLACE, row, Reason.REBUILD_INTERRUPTED, "its rebuild was cut off")
     return None
 
 
-def _decide_change(facts: RowFacts) -> Decision:
+def _decide_change(facts: RowFacts) -> ResourceDecision:
     """Decide by the difference between the object and its definition."""
     row, wanted, kind = facts.row, facts.wanted, facts.wanted.kind
     before = _before(facts)
@@ -222,15 +226,15 @@ def _decide_change(facts: RowFacts) -> Decision:
     stale = is_observed and bool(kind.schema.diff(row.properties, wanted.properties))
     if row.verb is Verb.DELETE:
         cause = "its deletion was refused, so it is taken back"
-        return Decision(Outcome.UPDATE, row, Reason.TAKEN_BACK, cause, changed, start)
+        return ResourceDecision(Outcome.UPDATE, row, Reason.TAKEN_BACK, cause, changed, start)
     interrupted = row.verb is Verb.UPDATE and row.status is Status.IN_PROGRESS
     if changed or stale or interrupted or row.metadata != wanted.metadata:
         cause = "its object differs" if facts.involvement is Involvement.REVERTED else "the definition changed"
-        return Decision(Outcome.UPDATE, row, Reason.DEFINITION_CHANGED, cause, changed, start, is_observed)
+        return ResourceDecision(Outcome.UPDATE, row, Reason.DEFINITION_CHANGED, cause, changed, start, is_observed)
     if kind.always_updated or wanted.properties.get(kind.always_updated_if) is True:
         cause = "every update updates it"
-        return Decision(Outcome.UPDATE, row, Reason.EVERY_UPDATE_UPDATES, cause, changed, start, is_observed)
-    return Decision(Outcome.KEEP, row, Reason.UNCHANGED)
+        return ResourceDecision(Outcome.UPDATE, row, Reason.EVERY_UPDATE_UPDATES, cause, changed, start, is_observed)
+    return ResourceDecision(Outcome.KEEP, row, Reason.UNCHANGED)
 
 
 def _with_tried(facts: RowFacts, before: JsonMap) -> JsonMap:
@@ -249,7 +253,7 @@ def _with_tried(facts: RowFacts, before: JsonMap) -> JsonMap:
     return before
 
 
-def _decide_in_place(facts: RowFacts, before: JsonMap, changed: frozenset[str]) -> Decision | None:
+def _decide_in_place(facts: RowFacts, before: JsonMap, changed: frozenset[str]) -> ResourceDecision | None:
     """Replace or refuse where a change cannot be made in place; None: it can."""
     row, wanted, kind = facts.row, facts.wanted, facts.wanted.kind
     followed = _followed(facts, changed)
@@ -258,28 +262,30 @@ def _decide_in_place(facts: RowFacts, before: JsonMap, changed: frozenset[str]) 
         return _decide_immutable(row, fixed, followed)
     change = Change(changed, before, wanted.properties, row.metadata != wanted.metadata, followed)
     if facts.ask.needs_replace(change):
-        return Decision(Outcome.REPLACE, row, Reason.TYPE_REPLACES, "the type asks for it", changed)
+        return ResourceDecision(Outcome.REPLACE, row, Reason.TYPE_REPLACES, "the type asks for it", changed)
     if not changed <= kind.schema.updatable or not kind.has("update"):
         return _not_updatable(row, changed)
     objection = facts.ask.objection(change)
     if objection:
-        return Decision(Outcome.REFUSE, row, Reason.TYPE_OBJECTS, objection, changed)
+        return ResourceDecision(Outcome.REFUSE, row, Reason.TYPE_OBJECTS, objection, changed)
     return None
 
 
-def _decide_immutable(row: ResourceRecord, fixed: frozenset[str], followed: frozenset[str]) -> Decision:
+def _decide_immutable(row: ResourceRecord, fixed: frozenset[str], followed: frozenset[str]) -> ResourceDecision:
     """Decide about changed immutable properties.
 
     Replace if only the objects that they name have changed.
     """
     if not fixed <= followed:
-        return Decision(Outcome.REFUSE, row, Reason.IMMUTABLE_CHANGED, _unsupported(row, fixed), fixed)
-    return Decision(Outcome.REPLACE, row, Reason.IMMUTABLE_FOLLOWS, "an object that it belongs to is replaced", fixed)
+        return ResourceDecision(Outcome.REFUSE, row, Reason.IMMUTABLE_CHANGED, _unsupported(row, fixed), fixed)
+    return ResourceDecision(
+        Outcome.REPLACE, row, Reason.IMMUTABLE_FOLLOWS, "an object that it belongs to is replaced", fixed
+    )
 
 
-def _not_updatable(row: ResourceRecord, changed: frozenset[str]) -> Decision:
+def _not_updatable(row: ResourceRecord, changed: frozenset[str]) -> ResourceDecision:
     cause = "a property changed that cannot be changed in place"
-    return Decision(Outcome.REPLACE, row, Reason.NOT_UPDATABLE, cause, changed)
+    return ResourceDecision(Outcome.REPLACE, row, Reason.NOT_UPDATABLE, cause, changed)
 
 
 def _unsupported(row: ResourceRecord, names: Iterable[str]) -> str:

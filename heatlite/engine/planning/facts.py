@@ -11,7 +11,7 @@ from msgspec import Struct
 from heatlite.core.actions.repairs import RepairStep
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
-from heatlite.engine.planning.plan import Decision
+from heatlite.engine.planning.plan import ResourceDecision
 from heatlite.engine.state.protected import Protected
 from heatlite.engine.types.observation import Observed
 from heatlite.plugin.ports import Change
@@ -144,7 +144,7 @@ class Choice(Struct, frozen=True):
     `wanted` is None where its values cannot be evaluated yet.
     """
 
-    decision: Decision
+    decision: ResourceDecision
     wanted: Wanted | None = None
 
 
@@ -157,7 +157,7 @@ class HolderFacts(Struct, frozen=True):
     properties: JsonMap
 
 
-class Relations(Struct, frozen=True):
+class ObjectRelations(Struct, frozen=True):
     """Answers of types about two objects, for the order of replacements."""
 
     blocks: Callable[[ResourceRecord], frozenset[str]]

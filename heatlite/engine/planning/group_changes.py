@@ -19,7 +19,7 @@ from heatlite.engine.state.group_requests import (
     FollowTemplate,
     Leave,
     NewLimits,
-    Resize,
+    ResizeRequest,
     ScaleIn,
     ScaleOut,
     SizeRequest,
@@ -101,14 +101,14 @@ def named(references: Sequence[str], group: GroupFacts) -> tuple[str, ...]:
     return tuple(known)
 
 
-def _size(request: Resize | NewLimits | FollowTemplate | ScaleOut | ScaleIn, group: GroupFacts) -> int:
+def _size(request: ResizeRequest | NewLimits | FollowTemplate | ScaleOut | ScaleIn, group: GroupFacts) -> int:
     present = len(group.members)
     match request:
         case FollowTemplate():
             return within(present if group.asked is None else group.asked, group.low, group.high)
         case NewLimits():
             return within(present, group.low, group.high)
-        case Resize():
+        case ResizeRequest():
             size = adjusted(present, request.number, KINDS[request.adjustment_type], request.min_step)
         case ScaleOut():
             size = present + request.count

@@ -135,7 +135,7 @@ class Reason(Enum):
     NOT_EVALUATED = auto()
 
 
-class Decision(Struct, frozen=True):
+class ResourceDecision(Struct, frozen=True):
     """The outcome for one resource. `row` is the row that was judged."""
 
     outcome: Outcome

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from heatlite.core.actions.repairs import Selection
 from heatlite.core.status import Status, Verb
-from heatlite.engine.planning.facts import Choice, Relations, Wanted
-from heatlite.engine.planning.plan import NEW_OBJECT, Decision, Outcome, Plan, Reason, Step, waiting
+from heatlite.engine.planning.facts import Choice, ObjectRelations, Wanted
+from heatlite.engine.planning.plan import NEW_OBJECT, Outcome, Plan, Reason, ResourceDecision, Step, waiting
 from heatlite.engine.planning.replacement_order import order_replacements
 from heatlite.engine.state.protected import Protected
 from heatlite.store.records import ResourceRecord
@@ -25,7 +25,7 @@ def plan_converge(
     definition: Definition,
     rows: Iterable[ResourceRecord],
     choices: Mapping[str, Choice | None],
-    relations: Relations,
+    relations: ObjectRelations,
 ) -> Plan:
     """Plan to make a stack what its definition says.
 
@@ -57,13 +57,13 @@ def plan_converge(
     return Plan(steps, kept, refused)
 
 
-def keeps_object(decision: Decision) -> bool:
+def keeps_object(decision: ResourceDecision) -> bool:
     """Return True if the chosen row keeps its object."""
     return decision.outcome not in NEW_OBJECT
 
 
 def _blocked_by(
-    user: ResourceDefinition, decision: Decision, choices: Mapping[str, Choice | None], definition: Definition
+    user: ResourceDefinition, decision: ResourceDecision, choices: Mapping[str, Choice | None], definition: Definition
 ) -> list[str]:
     """Return the replaced resources whose old objects a joined one keeps in use.
 
@@ -86,7 +86,7 @@ def _blocked_by(
 
 
 def _is_settled(
-    decision: Decision, definition: Definition, wanted: ResourceDefinition, chosen: Mapping[str, ResourceRecord]
+    decision: ResourceDecision, definition: Definition, wanted: ResourceDefinition, chosen: Mapping[str, ResourceRecord]
 ) -> bool:
     """Return True if the resource needs no step: not even a hook or a changed row."""
     if decision.outcome is not Outcome.KEEP or decision.row.status is not Status.COMPLETE:
@@ -95,10 +95,10 @@ def _is_settled(
 
 
 def _certain_replacements(
-    definition: Definition, choices: Mapping[str, Choice | None], relations: Relations
-) -> list[Decision]:
+    definition: Definition, choices: Mapping[str, Choice | None], relations: ObjectRelations
+) -> list[ResourceDecision]:
     """Return the certain replacements: no unknown value can prevent them."""
-    found: list[Decision] = []
+    found: list[ResourceDecision] = []
     renewed = set[str]()
 
     def has_new_reference(name: str) -> bool:
@@ -118,7 +118,7 @@ def _certain_replacements(
     return found
 
 
-def _is_certain(decision: Decision, wanted: Wanted, has_new_reference: Callable[[str], bool]) -> bool:
+def _is_certain(decision: ResourceDecision, wanted: Wanted, has_new_reference: Callable[[str], bool]) -> bool:
     """Return True if a known property has changed, or one with a new reference."""
     known = [key for key in decision.changed if not has_unknown(wanted.properties.get(key))]
     if known or not decision.changed:

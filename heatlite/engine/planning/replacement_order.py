@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from heatlite.core.json import dump
 from heatlite.engine.planning.decide import is_retained
-from heatlite.engine.planning.facts import Relations
-from heatlite.engine.planning.plan import Decision, Outcome, Step
+from heatlite.engine.planning.facts import ObjectRelations
+from heatlite.engine.planning.plan import Outcome, ResourceDecision, Step
 from heatlite.store.records import ResourceRecord
 
 
@@ -25,16 +25,16 @@ class _Objects(Struct, frozen=True):
     """By row id, the rows whose objects use this one."""
     staying: Container[str]
     """Ids of the rows that keep their object."""
-    relations: Relations
+    relations: ObjectRelations
 
 
 def order_replacements(
     steps: Mapping[str, Step],
-    replaced: Sequence[Decision],
+    replaced: Sequence[ResourceDecision],
     rows: Iterable[ResourceRecord],
     kept: Iterable[ResourceRecord],
     keeping_name: Container[str],
-    relations: Relations,
+    relations: ObjectRelations,
 ) -> tuple[dict[str, Step], dict[str, str]]:
     """Return the steps with early deletions, and impossible replacements by name.
 
@@ -103,7 +103,7 @@ def _deletions(first: Iterable[ResourceRecord], objects: _Objects) -> tuple[dict
     return needs, refused
 
 
-def _blocker(row: ResourceRecord, user: ResourceRecord, relations: Relations) -> str | None:
+def _blocker(row: ResourceRecord, user: ResourceRecord, relations: ObjectRelations) -> str | None:
     """Return the name of the object that blocks a deletion.
 
     It is the user, or a member of its nested stack.

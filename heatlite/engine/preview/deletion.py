@@ -6,7 +6,7 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from heatlite.core.actions.payloads import RetainedObject
-from heatlite.core.actions.repairs import Part
+from heatlite.core.actions.repairs import RepairPart
 from heatlite.core.context import Context
 from heatlite.core.errors import HTTPBadRequest, PlanChanged, StackNotFound
 from heatlite.core.status import Verb
@@ -37,10 +37,10 @@ class _Stay(Struct, frozen=True):
     """The reason why an object stays."""
 
     cause: str
-    part: Part | UnsetType = UNSET
+    part: RepairPart | UnsetType = UNSET
 
 
-_ASKED = _Stay("on request", Part.NAMED)
+_ASKED = _Stay("on request", RepairPart.NAMED)
 _EXTERNAL = _Stay("the stack does not own it")
 _POLICY = _Stay("its deletion policy retains it")
 _ABOVE = _Stay("the stack that has it stays")
@@ -142,7 +142,7 @@ def _required(
         row = current[todo.pop()]
         for name in dict.fromkeys([*row.requires, *(by_id[key] for key in row.uses if key in by_id)]):
             if name in current and name not in stays and _is_own(current[name]):
-                stays[name] = _Stay(f"{row.name} requires it", Part.PULLED_IN)
+                stays[name] = _Stay(f"{row.name} requires it", RepairPart.PULLED_IN)
                 todo.append(name)
     nested = [name for name in stays if issubclass(resources.type_of(current[name]), StackResource)]
     _refuse(nested, "a nested stack can only be retained by its deletion policy")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from heatlite.core.actions.repairs import Part, Selection
+from heatlite.core.actions.repairs import RepairPart, Selection
 from heatlite.core.errors import HeatliteError
 from heatlite.core.json import Json, JsonMap, as_map, canonical
 from heatlite.core.redaction.masking import MASK
@@ -21,11 +21,11 @@ from heatlite.engine.preview.preview import PreviewItem, StackPreview
 from heatlite.engine.preview.redaction import Redaction, shown
 from heatlite.engine.state.requests import (
     ChangedResource,
-    Changes,
-    Difference,
     PlannedResource,
     PreviewResource,
     PreviewTree,
+    PropertyChange,
+    ResourceChanges,
     ShownPlan,
 )
 from heatlite.engine.state.values import without_unknown
@@ -49,11 +49,11 @@ _LISTS = {
 """Heat's lists by outcome; all other outcomes belong to `updated`."""
 
 
-class Chosen(Struct, frozen=True):
+class ChosenPart(Struct, frozen=True):
     """The part of a plan that an update does."""
 
     selection: Selection
-    parts: Mapping[str, Part]
+    parts: Mapping[str, RepairPart]
     """By path."""
     causes: Mapping[str, str]
     """By path, why a plan lists a resource that is left out although it would change."""
@@ -82,8 +82,8 @@ class Chosen(Struct, frozen=True):
 
 
 def changes(
-    preview: StackPreview, nested: bool = False, plan: bool = False, chosen: Chosen | None = None
-) -> Changes:
+    preview: StackPreview, nested: bool = False, plan: bool = False, chosen: ChosenPart | None = None
+) -> ResourceChanges:
     """Return Heat's five lists, with `nested` of the whole tree; the plan if asked.
 
     `chosen` is what a restricted update touches.
@@ -93,7 +93,7 @@ def changes(
         if not item.is_leftover:
             found.setdefault(_LISTS.get(item.outcome, "updated"), []).append(_resource(item))
     lists = {kind: tuple(found.get(kind, ())) for kind in (*_LISTS.values(), "updated")}
-    return Changes(**lists, plan=shown_plan(preview, chosen) if plan else None)
+    return ResourceChanges(**lists, plan=shown_plan(preview, chosen) if plan else None)
 
 
 def tree(preview: StackPreview) -> tuple[PreviewTree, ...]:
@@ -123,7 +123,7 @@ def _changes_at_once(planned: PlannedResource) -> bool:
     return planned.action == "update" and bool(planned.differences or planned.metadata_differs)
 
 
-def shown_plan(preview: StackPreview, chosen: Chosen | None = None) -> ShownPlan:
+def shown_plan(preview: StackPreview, chosen: ChosenPart | None = None) -> ShownPlan:
     """Return the plan of the whole tree and its digest.
 
     The digest is the SHA-256 of everything shown but health.
@@ -175,7 +175,7 @@ def plan_entry(
     row: ResourceRecord,
     action: str,
     cause: str = "",
-    differences: tuple[Difference, ...] = (),
+    differences: tuple[PropertyChange, ...] = (),
 ) -> PlannedResource:
     """Return the entry of a resource in the plan of an operation that plans no steps."""
     return PlannedResource(
@@ -261,7 +261,7 @@ def planned(item: PreviewItem) -> PlannedResource:
 def _planned_change(item: PreviewItem, level: StackPreview) -> PlannedResource:
     name, outcome, cause, row = item.name, item.outcome, item.cause, item.row
     order: str | None = None
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[PropertyChange, ...] = ()
     metadata_differs = False
     if outcome is Outcome.KEEP or outcome is Outcome.UPDATE and level.is_unchanged(name):
         outcome, cause = Outcome.KEEP, ""
@@ -361,17 +361,17 @@ def _error_text(level: StackPreview, name: str, error: str) -> str:
     return "" if redaction is None else level.secret_mask(name).text(redaction.error_text(name, error))
 
 
-def _given(level: StackPreview, wanted: Wanted, name: str) -> tuple[Difference, ...]:
+def _given(level: StackPreview, wanted: Wanted, name: str) -> tuple[PropertyChange, ...]:
     """Return the properties that a new object is given."""
     given: JsonMap = {key: value for key, value in sorted(wanted.properties.items()) if value is not None}
     redacted = _redacted(level.redactions()[0], name, wanted.kind.schema.masked(given))
     return tuple(
-        Difference(key, None, redacted[key], has_unknown(value), False, changing(level, name, key))
+        PropertyChange(key, None, redacted[key], has_unknown(value), False, changing(level, name, key))
         for key, value in given.items()
     )
 
 
-def _differences(level: StackPreview, wanted: Wanted, row: ResourceRecord) -> tuple[Difference, ...]:
+def _differences(level: StackPreview, wanted: Wanted, row: ResourceRecord) -> tuple[PropertyChange, ...]:
     """Return the properties that get other values."""
     observed = level.resources.observed(row)
     before = row.properties if observed is None or isinstance(observed, HeatliteError) else observed
@@ -390,7 +390,7 @@ def _differences(level: StackPreview, wanted: Wanted, row: ResourceRecord) -> tu
         observed_values = schema.masked({key: before.get(key) for key in names})
         old = {key: shown(observed_values[key]) if old[key] == shown(stored[key]) else MASK for key in names}
     return tuple(
-        Difference(
+        PropertyChange(
             key,
             old[key],
             redacted[key],

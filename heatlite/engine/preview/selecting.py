@@ -5,13 +5,13 @@ from itertools import accumulate
 
 from msgspec import Struct
 
-from heatlite.core.actions.repairs import Part, RepairStep, Selection
+from heatlite.core.actions.repairs import RepairPart, RepairStep, Selection
 from heatlite.core.errors import HeatliteError, HTTPBadRequest, Problem, StackValidationFailed
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import Outcome
 from heatlite.engine.planning.planner import bookkeeping_differs
 from heatlite.engine.preview.preview import PreviewItem, StackPreview
-from heatlite.engine.preview.preview_views import Chosen, changing
+from heatlite.engine.preview.preview_views import ChosenPart, changing
 from heatlite.engine.state.requests import Reach
 from heatlite.template.expression import has_unknown
 
@@ -84,7 +84,7 @@ def above(path: str) -> Iterator[str]:
     return accumulate(path.split("/")[:-1], "{}/{}".format)
 
 
-def choose(preview: StackPreview, reach: Reach) -> Chosen:
+def choose(preview: StackPreview, reach: Reach) -> ChosenPart:
     """Return what an update touches, by its `preview` as a whole.
 
     Raises HTTPBadRequest for paths that do not exist, and for a replacement of something that is left out.
@@ -94,7 +94,7 @@ def choose(preview: StackPreview, reach: Reach) -> Chosen:
     if unknown := [path for path in asked if path not in whole.entries]:
         text = f"There is no resource {', '.join(unknown)}, neither in stack {preview.resources.stack.name} nor in its"
         raise HTTPBadRequest(f"{text} new template. Nothing was done. The plan has all paths.")
-    parts = dict.fromkeys(reach.replace, Part.NAMED)
+    parts = dict.fromkeys(reach.replace, RepairPart.NAMED)
     outside: list[str] = []
     if reach.target:
         outside = _untouched(whole, reach.target, parts)
@@ -106,8 +106,8 @@ def choose(preview: StackPreview, reach: Reach) -> Chosen:
         raise HTTPBadRequest(f"{', '.join(lost)}: to be replaced, but left out. Nothing was done. Name it once.")
     causes = {path: _cause(one) for path, one in whole.entries.items() if below[path] and one.changes}
     touching = {one for path in causes for one in below[path]}
-    parts |= dict.fromkeys([*causes, *(path for path in reach.exclude if path in left)], Part.LEFT_OUT)
-    return Chosen(
+    parts |= dict.fromkeys([*causes, *(path for path in reach.exclude if path in left)], RepairPart.LEFT_OUT)
+    return ChosenPart(
         selection=Selection(dict.fromkeys(reach.replace, RepairStep.REPLACE), outside=tuple(outside)),
         parts=parts,
         causes=causes,
@@ -142,7 +142,7 @@ def _sources(item: PreviewItem) -> set[str]:
     return {name for key in unknown for name in changing(level, item.name, key)}
 
 
-def _untouched(whole: _Whole, named: tuple[str, ...], parts: dict[str, Part]) -> list[str]:
+def _untouched(whole: _Whole, named: tuple[str, ...], parts: dict[str, RepairPart]) -> list[str]:
     """Return the outermost paths that an update of the `named` does not touch.
 
     It takes what they require, the deletions that theirs wait for, and what uses an object of theirs that goes first.
@@ -163,12 +163,12 @@ def _untouched(whole: _Whole, named: tuple[str, ...], parts: dict[str, Part]) ->
     for path, entry in whole.entries.items():
         lineage = {*above(path), path}
         if path in named:
-            parts[path] = Part.NAMED
+            parts[path] = RepairPart.NAMED
         if taken.isdisjoint(lineage) and path not in led:
             if outside.keys().isdisjoint(lineage):
                 outside[path] = None
         elif entry.changes and lineage.isdisjoint(named):
-            parts.setdefault(path, Part.PULLED_IN)
+            parts.setdefault(path, RepairPart.PULLED_IN)
     return [*outside]
 
 

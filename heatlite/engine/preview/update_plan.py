@@ -9,12 +9,12 @@ from heatlite.engine.planning.planner import by_name
 from heatlite.engine.preview import preview_views
 from heatlite.engine.preview.locked_children import LockedChildren
 from heatlite.engine.preview.preview import StackPreview, check_protected
-from heatlite.engine.preview.preview_views import Chosen
+from heatlite.engine.preview.preview_views import ChosenPart
 from heatlite.engine.preview.selecting import choose, require_replaced
 from heatlite.engine.preview.update_checks import check_changes, check_external, may_object
 from heatlite.engine.state.conflict_rules import Operation, locked_error
 from heatlite.engine.state.definitions import Definitions
-from heatlite.engine.state.requests import Changes, Reach, ShownPlan
+from heatlite.engine.state.requests import Reach, ResourceChanges, ShownPlan
 from heatlite.engine.types.outputs import StackReader
 from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.store.records import StackRecord
@@ -46,7 +46,7 @@ class UpdatePlan:
         self._reach = reach
         self._converges = converges
         self._resources = reader.resources_of(stack)
-        self.chosen: Chosen | None = None
+        self.chosen: ChosenPart | None = None
         """The part of the plan that the update does; None: all."""
 
     @property
@@ -87,7 +87,7 @@ class UpdatePlan:
         """Return a preview as the plan, with its digest."""
         return preview_views.shown_plan(preview, self.chosen)
 
-    def changes(self, preview: StackPreview, nested: bool, plan: bool) -> Changes:
+    def changes(self, preview: StackPreview, nested: bool, plan: bool) -> ResourceChanges:
         """Return Heat's lists of a preview, as `preview_views.changes`.
 
         Raises StackValidationFailed if the update cannot replace what it is asked to.

@@ -44,7 +44,7 @@ Text: TypeAlias = Annotated[str, Meta(min_length=1)]
 Size: TypeAlias = Annotated[int, Meta(ge=0, le=MOST_MEMBERS)]
 
 
-class Resize(Struct, frozen=True, forbid_unknown_fields=True):
+class ResizeRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """The new size, with new limits or without.
 
     Without a size: only ``min_size``, ``max_size``; or ``follow_template``.
@@ -152,7 +152,7 @@ class Leave(Struct, frozen=True, forbid_unknown_fields=True):
     nested stacks. Each is called after the group and the member there, such as ``web_0``."""
 
 
-class Changes(StrEnum):
+class DifferenceMode(StrEnum):
     """The treatment of objects that differ from the definition of a member."""
 
     REFUSE = "refuse"
@@ -183,13 +183,13 @@ class Joining(Struct, frozen=True, forbid_unknown_fields=True):
 MOST_JOINING = 500
 
 
-class Join(Struct, frozen=True, forbid_unknown_fields=True):
+class JoinRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """The objects that become members of a group."""
 
     operation: ClassVar[Operation] = Operation.JOIN
     members: Annotated[tuple[Joining, ...], Meta(min_length=1, max_length=MOST_JOINING)]
     """The objects, or the resources, each once."""
-    changes: Changes = Changes.REFUSE
+    changes: DifferenceMode = DifferenceMode.REFUSE
     """``refuse``: an object that differs from the definition of a member is 409 ``ImportDiffers``. ``list``: the plan
     lists what differs, and the next update changes it."""
     plan_digest: str | None = None
@@ -239,10 +239,10 @@ class DetachPolicy(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 PolicyRequest: TypeAlias = AttachPolicy | UpdatePolicy | DetachPolicy
-SizeRequest: TypeAlias = Resize | NewLimits | FollowTemplate | ScaleOut | ScaleIn | DeleteMembers
+SizeRequest: TypeAlias = ResizeRequest | NewLimits | FollowTemplate | ScaleOut | ScaleIn | DeleteMembers
 
 
-def body_of(request: SizeRequest | Join | Leave | PolicyRequest) -> JsonMap:
+def body_of(request: SizeRequest | JoinRequest | Leave | PolicyRequest) -> JsonMap:
     """Return the request's body, with its defaults and without its time."""
     given = {key: value for key, value in to_builtins(request).items() if value is not None and key != "not_before"}
     return {request.operation.value: whole_numbers(given)}

@@ -5,7 +5,7 @@ from typing import Annotated, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
 
-from heatlite.core.actions.repairs import Part
+from heatlite.core.actions.repairs import RepairPart
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.context import Context
 from heatlite.core.json import AnyMap, Json, JsonMap
@@ -47,7 +47,7 @@ class Reach(Struct, frozen=True):
 EVERYTHING = Reach()
 
 
-class Request(Struct, frozen=True):
+class StackRequest(Struct, frozen=True):
     """The body of a create, an update, a preview or a validation.
 
     None means: not given.
@@ -140,7 +140,7 @@ PreviewTree: TypeAlias = "PreviewResource | tuple[PreviewTree, ...]"
 """A resource, or in its place those of its nested stack."""
 
 
-class Difference(Struct, frozen=True):
+class PropertyChange(Struct, frozen=True):
     """A property that would change, with both values and secrets masked."""
 
     name: str
@@ -168,12 +168,12 @@ class PlannedResource(Struct, frozen=True):
     """In a replacement: the order of the two objects (`template.replacement`)."""
     after: tuple[str, ...]
     """Names of resources of the same stack whose steps come before."""
-    differences: tuple[Difference, ...]
+    differences: tuple[PropertyChange, ...]
     metadata_differs: bool
     is_protected: bool
     health: HealthRecord | None = None
     """Health of the object beside its state. It does not change the plan."""
-    selection: Part | UnsetType = UNSET
+    selection: RepairPart | UnsetType = UNSET
     """In a restricted update."""
 
 
@@ -231,7 +231,7 @@ class Preview(Struct, frozen=True):
     plan: ShownPlan | None = None
 
 
-class Changes(Struct, frozen=True):
+class ResourceChanges(Struct, frozen=True):
     """The changes of an update by resource (Heat's five lists)."""
 
     unchanged: tuple[PreviewResource, ...]
@@ -247,13 +247,13 @@ BODY = (
     "template", "environment", "environment_files", "files", "parameters", "clear_parameters", "tags", "timeout_mins",
     "disable_rollback", "converge", "adopt_cloud", "plan_digest", "further",
 )  # fmt: skip
-"""Fields of a `Request` that are keys of the body of an update, or hold such keys."""
+"""Fields of a `StackRequest` that are keys of the body of an update, or hold such keys."""
 
 
-def body_of_update(request: Request) -> JsonMap:
+def body_of_update(request: StackRequest) -> JsonMap:
     """Return the body of an update at once.
 
     A lock may refuse it then, and a user replay it.
     """
-    given, default = to_builtins(request), to_builtins(Request())
+    given, default = to_builtins(request), to_builtins(StackRequest())
     return {name: given[name] for name in BODY if given[name] != default[name]}

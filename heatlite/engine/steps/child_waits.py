@@ -9,7 +9,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.errors import HeatliteError
 from heatlite.core.status import ActionStatus, Control, Verb
 from heatlite.engine.calls.handlers import DIFFERS, DRIFTED, LEFT, fail_with, give_up
-from heatlite.engine.calls.step_execution import NestedOperation, Phase
+from heatlite.engine.calls.step_execution import NestedOperation, StepPhase
 from heatlite.engine.calls.stopping import AT_ONCE, Stop, Stopping, aborted_text
 from heatlite.engine.state.database_retry import retry_while_unavailable
 from heatlite.engine.steps.children import Children, Order, nested_failure
@@ -87,8 +87,8 @@ class ChildWaits:
             log.info("resource %s: %s failed", name, operation.verb, exc_info=is_fault)
             fail_with(operation, error)
         if order is None:
-            if operation.phase is not Phase.FAILED:
-                operation.phase = Phase.DONE
+            if operation.phase is not StepPhase.FAILED:
+                operation.phase = StepPhase.DONE
             self._settle(operation)
         elif order.pause > 0:
             self._delayed[operation] = order
@@ -138,7 +138,7 @@ class ChildWaits:
                     operation.note = reason[reason.index(LEFT) :]
                 elif is_check and DRIFTED in reason:
                     operation.note = DIFFERS + reason.partition(DRIFTED)[2]
-                operation.phase = Phase.DONE
+                operation.phase = StepPhase.DONE
                 self._settle(operation)
 
     # -- stopping ----------------------------------------------------------------------------------

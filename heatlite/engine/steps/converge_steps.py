@@ -16,7 +16,7 @@ from heatlite.engine.planning import planner
 from heatlite.engine.planning.collect import choose_row, keeping_ignored
 from heatlite.engine.planning.decide import REFUSED
 from heatlite.engine.planning.facts import Wanted
-from heatlite.engine.planning.plan import IN_PLACE, NEW_OBJECT, Decision, Outcome, Plan, Reason, Step
+from heatlite.engine.planning.plan import IN_PLACE, NEW_OBJECT, Outcome, Plan, Reason, ResourceDecision, Step
 from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.state.hooks import PRE_DELETE, waits_at
 from heatlite.engine.state.values import KEPT
@@ -38,11 +38,11 @@ CHANGES_ROW = IN_PLACE | {Outcome.CREATE, Outcome.CONTINUE, Outcome.REPLACE}
 ONLY_REVERTS = "its drift has changed meanwhile: to put it back takes another object. Update the stack with converge"
 
 
-class Verdict(Struct, frozen=True):
+class StepVerdict(Struct, frozen=True):
     """The decision of a converge step, or the error of its values."""
 
     wanted: Wanted | None = None
-    decision: Decision | None = None
+    decision: ResourceDecision | None = None
     failure: str | None = None
 
 
@@ -154,7 +154,7 @@ class ConvergeSteps:
         hook = "pre-create" if rows[-1].verb is Verb.INIT else "pre-update"
         return self._operations.wait_at_hook(step, rows[-1], hook)
 
-    def _begin_decided(self, step: Step, wanted: Wanted, decision: Decision) -> StepExecution:
+    def _begin_decided(self, step: Step, wanted: Wanted, decision: ResourceDecision) -> StepExecution:
         row, operations = decision.row, self._operations
         match decision.outcome:
             case Outcome.KEEP:
@@ -198,26 +198,26 @@ class ConvergeSteps:
         else:
             self.unclean.pop(row_id, None)
 
-    def _note_reverted(self, row: ResourceRecord, wanted: Wanted, decision: Decision) -> None:
+    def _note_reverted(self, row: ResourceRecord, wanted: Wanted, decision: ResourceDecision) -> None:
         """Note a resource whose object differs in what is wanted as it is stored."""
         schema = wanted.kind.schema
         drifted = schema.diff(row.properties, decision.before)
         if drifted & decision.changed - schema.diff(row.properties, wanted.properties):
             self.reverted[row.name] = None
 
-    def _judge(self, name: str, rows: list[ResourceRecord]) -> Verdict:
+    def _judge(self, name: str, rows: list[ResourceRecord]) -> StepVerdict:
         """Evaluate a resource's values and decide about its rows (one at least).
 
         Raises DatabaseUnavailable.
         """
         try:
             choice = choose_row(self._rows.definition, name, rows, self._values)
-            return Verdict(choice.wanted, choice.decision)
+            return StepVerdict(choice.wanted, choice.decision)
         except DatabaseUnavailable:
             raise
         except Exception as error:  # an error of a type or a function fails this resource only
             log.info("resource %s: its values failed", name, exc_info=not isinstance(error, HeatliteError))
-            return Verdict(failure=failure_text(name, error))
+            return StepVerdict(failure=failure_text(name, error))
 
     def _fail_unjudged(self, step: Step, row: ResourceRecord, reason: str) -> StepExecution:
         if row.verb is Verb.INIT:

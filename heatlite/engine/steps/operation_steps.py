@@ -13,7 +13,7 @@ from heatlite.core.actions.payloads import RETAINED
 from heatlite.core.status import Status, Verb
 from heatlite.engine.calls import check_verdicts
 from heatlite.engine.calls.backoff import Retry
-from heatlite.engine.calls.step_execution import HandlerCall, HookWait, NestedOperation, Phase, StepExecution
+from heatlite.engine.calls.step_execution import HandlerCall, HookWait, NestedOperation, StepExecution, StepPhase
 from heatlite.engine.planning import planner
 from heatlite.engine.planning.decide import REFUSED, is_marked
 from heatlite.engine.planning.facts import Wanted
@@ -227,7 +227,7 @@ class OperationSteps:
         done: bool = False,
     ) -> HandlerCall | NestedOperation:
         """Return the execution of a step: a nested operation or a handler call."""
-        phase = Phase.DONE if done else Phase.READY
+        phase = StepPhase.DONE if done else StepPhase.READY
         if isinstance(resource, StackResource):
             return NestedOperation(step, row, resource, verb, wanted, phase)
         return HandlerCall(step, row, resource, verb, wanted, phase)
@@ -252,11 +252,11 @@ class OperationSteps:
         else:
             execution.resume(token["token"])
         if not execution.has_ended:
-            execution.phase = Phase.CHECKING
+            execution.phase = StepPhase.CHECKING
 
     def ended(self, step: Step, row: ResourceRecord, verb: Verb, failure: str | None = None) -> StepExecution:
         """Return an execution that has ended before any call, and whose row is complete."""
-        execution = StepExecution(step, row, self._resources.make(row), verb, phase=Phase.DONE, is_recorded=True)
+        execution = StepExecution(step, row, self._resources.make(row), verb, phase=StepPhase.DONE, is_recorded=True)
         if failure is not None:
             execution.fail(failure)
         return execution

@@ -11,7 +11,7 @@ from heatlite.core.status import Status, Verb
 from heatlite.engine.calls import check_verdicts
 from heatlite.engine.calls.backoff import Retry, back_off
 from heatlite.engine.calls.handlers import LEFT, failure_text
-from heatlite.engine.calls.step_execution import HandlerCall, HookWait, NestedOperation, Phase, StepExecution
+from heatlite.engine.calls.step_execution import HandlerCall, HookWait, NestedOperation, StepExecution, StepPhase
 from heatlite.engine.calls.stopping import Stop, aborted_text
 from heatlite.engine.planning.collect import collect
 from heatlite.engine.planning.decide import deletes_first
@@ -113,7 +113,7 @@ class Transitions:
         Returns True if the next call must wait for the commit.
         """
         row, resource = call.row, call.resource
-        if call.phase is Phase.READY:
+        if call.phase is StepPhase.READY:
             # A survey, or an unreachable service: the handler is called again, also after a crash.
             if row.data == resource.data:
                 return False
@@ -144,11 +144,11 @@ class Transitions:
         again = self._retry(execution) if isinstance(execution, HandlerCall) else None
         if again is not None:
             return again
-        if execution.wanted is not None and execution.phase is Phase.DONE:
+        if execution.wanted is not None and execution.phase is StepPhase.DONE:
             return self._finish_converged(execution)
         physical_id, data = execution.resource.physical_id, dict(execution.resource.data)
         row = replace(execution.row, physical_id=physical_id, data=data, token=None)
-        if execution.wanted is not None and execution.phase is Phase.REPLACED:
+        if execution.wanted is not None and execution.phase is StepPhase.REPLACED:
             # The object is as before; so is its row, apart from the attempt.
             row = replace(row, data=without_attempts(data))
             row = self.rows.with_state(row, Verb.UPDATE, Status.COMPLETE, "replacement asked for by the type")

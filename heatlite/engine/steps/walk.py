@@ -17,7 +17,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.engine.calls.handlers import advance, give_up
 from heatlite.engine.calls.pool import Calls
-from heatlite.engine.calls.step_execution import HandlerCall, HookWait, NestedOperation, Phase, StepExecution
+from heatlite.engine.calls.step_execution import HandlerCall, HookWait, NestedOperation, StepExecution, StepPhase
 from heatlite.engine.calls.stopping import Stop, Stopping, aborted_text
 from heatlite.engine.planning.plan import Plan, Step, waiting
 from heatlite.engine.state.database_retry import retry_while_unavailable, wait_until_retry
@@ -215,7 +215,7 @@ class Walker:
     def _may_continue(self, execution: StepExecution) -> bool:
         """Return whether a stopping walk continues what an earlier attempt has begun."""
         # A cancel repeats no call: that call may have ended the engine.
-        was_called = execution.phase is Phase.CHECKING
+        was_called = execution.phase is StepPhase.CHECKING
         may_call = was_called or self._stopping.cause is Stop.FAILURE
         is_ordered = isinstance(execution, NestedOperation) and was_called  # the nested stack is asked to stop
         return execution.has_ended or is_ordered or may_call and not self._stopping.must_abort(execution)
@@ -233,7 +233,7 @@ class Walker:
                 assert execution.retry.starts_at is not None
                 self._push(execution, execution.retry.starts_at)
             case HandlerCall() if (
-                execution.is_quick and execution.phase is Phase.READY and not self._stopping.pauses
+                execution.is_quick and execution.phase is StepPhase.READY and not self._stopping.pauses
             ):
                 self._call_here(execution)
             case HandlerCall():
@@ -326,7 +326,7 @@ class Walker:
         self._held = [wait for wait in self._held if wait not in over]
         for wait in over:
             if self._stopping.stop is None:
-                wait.phase = Phase.DONE
+                wait.phase = StepPhase.DONE
                 self._settle(wait)
             else:
                 self._held.append(wait)
@@ -374,7 +374,7 @@ class Walker:
             heapq.heapify(self._pauses)
         # A suspended walk may hold executions whose handlers were not called yet.
         calls_all = self._stopping.cause is Stop.FAILURE
-        uncalled = [call for call in self._after_commit if not (call.phase is Phase.CHECKING or calls_all)]
+        uncalled = [call for call in self._after_commit if not (call.phase is StepPhase.CHECKING or calls_all)]
         self._after_commit = [call for call in self._after_commit if call not in uncalled]
         for execution in [*(execution for _, _, execution in aborted), *self._held, *uncalled]:
             if isinstance(execution, NestedOperation):

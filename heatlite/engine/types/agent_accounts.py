@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class Place(Struct, frozen=True):
+class AccountOwner(Struct, frozen=True):
     """The resource that an account belongs to."""
 
     project: str
@@ -76,7 +76,7 @@ class Accounts:
         """Return the cloud as an account sees it. Raises CloudError."""
         return self._domain.agent(account.user_id, account.password, account.project_id)
 
-    def place(self, user_id: str) -> Place | None:
+    def place(self, user_id: str) -> AccountOwner | None:
         """Return the resource that a user's account belongs to.
 
         None if it no longer exists, also if another one has its name.
@@ -89,7 +89,7 @@ class Accounts:
         if all(row.physical_name != kept.physical_name for row in rows):
             return None  # its object has left the stack alive
         objects = frozenset(row.physical_id for row in rows if row.physical_id is not None)
-        return Place(stack.project, stack.id, stack.name, kept.resource_name, objects)
+        return AccountOwner(stack.project, stack.id, stack.name, kept.resource_name, objects)
 
     def projects(self, stacks: Iterable[StackRecord | StackSummary]) -> dict[str, str]:
         """Return the stack-domain projects by stack, for stacks whose trees have one."""

@@ -26,7 +26,7 @@ HiddenPart: TypeAlias = Callable[[tuple[str, ...]], tuple[str, ...] | None]
 """Returns the path of the hidden part of the properties at a path; None: it is not hidden."""
 
 
-class Part(Struct, frozen=True):
+class DifferentPart(Struct, frozen=True):
     """A part of a property that differs."""
 
     path: tuple[str, ...]
@@ -42,12 +42,12 @@ class Part(Struct, frozen=True):
 
 def compare(
     schema: type[Schema], stored: Mapping[str, Json], live: Mapping[str, Json], ignored: Ignored
-) -> list[Part]:
+) -> list[DifferentPart]:
     """Return the parts of the properties that differ, by property.
 
     Both sides are coerced. Values that this thread's work masks are marked as hidden.
     """
-    found: list[Part] = []
+    found: list[DifferentPart] = []
     for name in sorted(schema.diff(stored, live)):
         field = schema.fields[name]
         sides = field.given(stored), field.given(live)
@@ -66,7 +66,7 @@ def _is_ignored(path: tuple[str, ...], bare: Collection[tuple[str, ...]], ignore
     return all(map(ignored.has, within or [path]))
 
 
-def ignored_parts(schema: type[Schema], stored: JsonMap, live: JsonMap, ignored: Ignored) -> list[Part]:
+def ignored_parts(schema: type[Schema], stored: JsonMap, live: JsonMap, ignored: Ignored) -> list[DifferentPart]:
     """Return the ignored parts of the properties that differ, without a mask.
 
     Nothing of them may be shown.
@@ -77,12 +77,12 @@ def ignored_parts(schema: type[Schema], stored: JsonMap, live: JsonMap, ignored:
         return [part for part in compare(schema, stored, live, ignored) if part.ignored]
 
 
-def with_stored(stored: JsonMap, live: JsonMap, parts: Sequence[Part]) -> JsonMap:
+def with_stored(stored: JsonMap, live: JsonMap, parts: Sequence[DifferentPart]) -> JsonMap:
     """Return live properties with the stored values of these parts."""
     return _moved(live, [(part, part.live, part.stored) for part in parts], stored)
 
 
-def with_live(stored: JsonMap, live: JsonMap, parts: Sequence[Part], wanted: JsonMap) -> JsonMap:
+def with_live(stored: JsonMap, live: JsonMap, parts: Sequence[DifferentPart], wanted: JsonMap) -> JsonMap:
     """Return wanted properties with the live values of these parts.
 
     Parts that are wanted anew keep the wanted values.
@@ -91,7 +91,7 @@ def with_live(stored: JsonMap, live: JsonMap, parts: Sequence[Part], wanted: Jso
     return _moved(wanted, [(part, part.stored, part.live) for part in kept], live)
 
 
-Move: TypeAlias = tuple[Part, Side, Side]
+Move: TypeAlias = tuple[DifferentPart, Side, Side]
 """A part, the value that it has, and the value that it gets."""
 
 
@@ -151,7 +151,7 @@ def _items_moved(value: list[Json], moves: Sequence[Move], goal: list[Json]) -> 
     return goal if Counter(map(_key, found)) == Counter(map(_key, goal)) else found
 
 
-def shown(parts: Sequence[Part]) -> Differences:
+def shown(parts: Sequence[DifferentPart]) -> Differences:
     """Return parts as a check tells them: masked, and within the limits."""
     cut = len(parts) > MAX_DIFFERENCES
     found = []
@@ -163,11 +163,11 @@ def shown(parts: Sequence[Part]) -> Differences:
     return Differences(tuple(found), cut)
 
 
-def with_hidden(parts: Sequence[Part], hidden: HiddenPart | None) -> Sequence[Part]:
+def with_hidden(parts: Sequence[DifferentPart], hidden: HiddenPart | None) -> Sequence[DifferentPart]:
     """Return parts with those marked as hidden that depend on hidden values."""
     if hidden is None:
         return parts
-    found: dict[tuple[tuple[str, ...], int], Part] = {}
+    found: dict[tuple[tuple[str, ...], int], DifferentPart] = {}
     for at, part in enumerate(parts):
         path = hidden(part.path)
         if path is None:
@@ -181,12 +181,12 @@ def with_hidden(parts: Sequence[Part], hidden: HiddenPart | None) -> Sequence[Pa
     return [*found.values()]
 
 
-def masked_pointer(part: Part) -> str:
+def masked_pointer(part: DifferentPart) -> str:
     """Return the JSON Pointer of a part. A key may have a secret in it."""
     return pointer([str(masked_json(step)) for step in part.path])
 
 
-def _shortened(part: Part, value: Side) -> tuple[Side, bool]:
+def _shortened(part: DifferentPart, value: Side) -> tuple[Side, bool]:
     """Return a value as it is kept, and whether it is cut."""
     if isinstance(value, UnsetType):
         return value, False
@@ -237,10 +237,10 @@ def _shape(value: Json) -> object:
     return len(value) if isinstance(value, list | tuple) else None
 
 
-def _parts(field: Field | None, path: tuple[str, ...], sides: _Sides) -> Iterator[Part]:
+def _parts(field: Field | None, path: tuple[str, ...], sides: _Sides) -> Iterator[DifferentPart]:
     """Yield the parts of a value that differ."""
     stored, live = sides.stored, sides.live
-    parts: list[Part] = []
+    parts: list[DifferentPart] = []
     if not sides.has_same_shape:
         pass  # keys or numbers would tell of what is hidden
     elif isinstance(stored, Mapping) and isinstance(live, Mapping):
@@ -253,13 +253,13 @@ def _parts(field: Field | None, path: tuple[str, ...], sides: _Sides) -> Iterato
         yield _whole(path, sides)
 
 
-def _whole(path: tuple[str, ...], sides: _Sides) -> Part:
+def _whole(path: tuple[str, ...], sides: _Sides) -> DifferentPart:
     stored = UNSET if sides.stored is None else sides.stored
     live = UNSET if sides.live is None else sides.live
-    return Part(path, stored, live, sides.hidden)
+    return DifferentPart(path, stored, live, sides.hidden)
 
 
-def _of_maps(field: Field | None, path: tuple[str, ...], sides: _Sides) -> Iterator[Part]:
+def _of_maps(field: Field | None, path: tuple[str, ...], sides: _Sides) -> Iterator[DifferentPart]:
     schema = None if field is None else field.schema
     for key in {**_map(sides.stored), **_map(sides.live)}:
         within = None if schema is None else schema.fields.get(key)
@@ -274,7 +274,7 @@ def _of_maps(field: Field | None, path: tuple[str, ...], sides: _Sides) -> Itera
             yield from _parts(within, (*path, key), inner)
 
 
-def _of_lists(field: Field | None, path: tuple[str, ...], sides: _Sides) -> Iterator[Part]:
+def _of_lists(field: Field | None, path: tuple[str, ...], sides: _Sides) -> Iterator[DifferentPart]:
     """Yield what one of two lists lacks. The order does not count.
 
     One item in place of one other is a changed one.
@@ -299,12 +299,12 @@ def _of_lists(field: Field | None, path: tuple[str, ...], sides: _Sides) -> Iter
         yield replace(_whole((*path, str(at)), pair), is_item=True)
         return
     for at in missing:
-        yield Part((*path, str(at)), stored[at], UNSET, not same(stored[at], before[at]), is_item=True)
+        yield DifferentPart((*path, str(at)), stored[at], UNSET, not same(stored[at], before[at]), is_item=True)
     # What takes the place of a hidden item is not known to be one.
     is_hidden = not same(sides.stored, sides.stored_shown)
     for other in left:
         hides = is_hidden or not same(live[other], after[other])
-        yield Part((*path, FURTHER), UNSET, live[other], hides, is_item=True)
+        yield DifferentPart((*path, FURTHER), UNSET, live[other], hides, is_item=True)
 
 
 def _item_key(item: Field | None, value: Json) -> Hashable:

@@ -14,9 +14,9 @@ from heatlite.core.wire.why import Fact, WayOut
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.hooks import waits_at, waits_until
 from heatlite.engine.state.steps_out import stack_path, unprotect
-from heatlite.engine.why.tree import Told, Tree
-from heatlite.engine.why.ways import Call, Ways, resource_path
-from heatlite.store.audit import Outcome
+from heatlite.engine.why.tree import ExplainedTree, Told
+from heatlite.engine.why.ways import WayCall, Ways, resource_path
+from heatlite.store.audit import AuditOutcome
 from heatlite.store.records import ActionRecord, ResourceRecord, ServiceRecord, StackRecord
 
 OF_FEATURES = ""
@@ -48,13 +48,13 @@ CONSEQUENCE = "aborted: another resource failed"
 """End of the reason of a resource that only stopped with others."""
 
 
-def why(tree: Tree) -> list[Told]:
+def why(tree: ExplainedTree) -> list[Told]:
     """Return the facts of the core on a tree."""
     told = [*_locks(tree), *_plan_changed(tree), *_actions(tree), *_hooks(tree), *_attempts(tree), *_engine(tree)]
     return [*told, *_failures(tree), *_not_rolled_back(tree), *_protected(tree), *_restricted(tree), *_marked(tree)]
 
 
-def completed(tree: Tree, told: Iterable[Told]) -> list[Told]:
+def completed(tree: ExplainedTree, told: Iterable[Told]) -> list[Told]:
     """Return all facts in their order.
 
     An action that waits, and that no fact blocks, blocks itself: a worker or a sweep is about to take it.
@@ -74,7 +74,7 @@ def _place(fact: Fact) -> tuple[int, int]:
     return 0 if holds else 1 if fact.code in FAILURES else 2, place
 
 
-def _blocking_itself(tree: Tree, action: ActionRecord, told: list[Told]) -> list[Told]:
+def _blocking_itself(tree: ExplainedTree, action: ActionRecord, told: list[Told]) -> list[Told]:
     own = next((one for one in told if one.fact.id == action.id and one.fact.what == "action"), None)
     if own is None:
         held = _holds(tree, action, "queued", [action.id])
@@ -83,7 +83,7 @@ def _blocking_itself(tree: Tree, action: ActionRecord, told: list[Told]) -> list
     return [replace(one, fact=fact) if one is own else one for one in told]
 
 
-def _undecided(tree: Tree, action: ActionRecord, held: Told) -> Told:
+def _undecided(tree: ExplainedTree, action: ActionRecord, held: Told) -> Told:
     """Return the fact on an action that waits for a decision of a feature that is off."""
     ways = Ways(tree)
     ways.tell("the operator adds the feature that decides about it to the setting `features`")
@@ -108,7 +108,7 @@ def reasons(told: Iterable[Told]) -> dict[str, str]:
 # -- locks ------------------------------------------------------------------------------------------
 
 
-def _locks(tree: Tree) -> Iterator[Told]:
+def _locks(tree: ExplainedTree) -> Iterator[Told]:
     for stack in tree.stacks:
         lock = stack.lock
         if lock is None:
@@ -118,7 +118,7 @@ def _locks(tree: Tree) -> Iterator[Told]:
         until = "" if lock.expires_at is None else f", until {to_text(lock.expires_at)}"
         why = f": {lock.reason}" if lock.reason else ""
         ways = Ways(tree)
-        call = Call("GET", stack_path(stack, "/lock"))
+        call = WayCall("GET", stack_path(stack, "/lock"))
         ways.send("shows the requests that the lock refused", f"heatlite lock-status {stack.name}", call)
         ways.unlock(stack)
         yield Told(
@@ -137,10 +137,10 @@ def _locks(tree: Tree) -> Iterator[Told]:
         )
 
 
-def _plan_changed(tree: Tree) -> Iterator[Told]:
+def _plan_changed(tree: ExplainedTree) -> Iterator[Told]:
     """Yield the refusal of the last request, if the plan that it named is out of date."""
     last, root = tree.last_request, tree.root
-    if last is None or last.outcome is not Outcome.REFUSED or PLAN_CHANGED not in last.reason:
+    if last is None or last.outcome is not AuditOutcome.REFUSED or PLAN_CHANGED not in last.reason:
         return
     ways = Ways(tree)
     ways.tell("shows the plan as it now is", f"heatlite plan FILE -n {root.name}")
@@ -154,7 +154,7 @@ def _plan_changed(tree: Tree) -> Iterator[Told]:
 # -- actions ----------------------------------------------------------------------------------------
 
 
-def _actions(tree: Tree) -> Iterator[Told]:
+def _actions(tree: ExplainedTree) -> Iterator[Told]:
     for action in tree.actions:
         yield from _dependencies(tree, action)
         match action.status:
@@ -176,13 +176,13 @@ def _actions(tree: Tree) -> Iterator[Told]:
                 yield _holds(tree, action, "running", _waiting_for(tree, action))
 
 
-def _waiting_for(tree: Tree, action: ActionRecord) -> list[str]:
+def _waiting_for(tree: ExplainedTree, action: ActionRecord) -> list[str]:
     """Return the ids of the actions that go on when an action has ended."""
     parents = [one.id for one in tree.actions if one.id == action.parent_id and one.status in NEEDS_REASON]
     return [*parents, *(one for one, depended in tree.waits.items() if action.id in depended)]
 
 
-def _named(tree: Tree, action: ActionRecord) -> str:
+def _named(tree: ExplainedTree, action: ActionRecord) -> str:
     return _with_path(action, tree.path(action.stack_id))
 
 
@@ -190,7 +190,7 @@ def _with_path(action: ActionRecord, path: str | None) -> str:
     return f"{action.word} {action.id}" + ("" if path is None else f" of {path}")
 
 
-def _holds(tree: Tree, action: ActionRecord, code: str, blocks: Sequence[str]) -> Told:
+def _holds(tree: ExplainedTree, action: ActionRecord, code: str, blocks: Sequence[str]) -> Told:
     since = action.started_at or action.created_at
     if action.status is ActionStatus.SUSPENDED:
         since = action.suspended_at or since
@@ -216,7 +216,7 @@ def _holds(tree: Tree, action: ActionRecord, code: str, blocks: Sequence[str]) -
     return Told(fact, action.stack_id)
 
 
-def _abandoned(tree: Tree, action: ActionRecord) -> str:
+def _abandoned(tree: ExplainedTree, action: ActionRecord) -> str:
     """Return what happens to an action whose engine is gone; "" for others."""
     if action.status is not ActionStatus.RUNNING or any(one.id == action.owner for one in tree.engines):
         return ""
@@ -234,7 +234,7 @@ def scheduled_text(action: ActionRecord, path: str | None = None) -> str:
     return f"{_with_path(action, path)} is scheduled: it begins at {to_text(action.not_before)}"
 
 
-def _scheduled(tree: Tree, action: ActionRecord) -> Told:
+def _scheduled(tree: ExplainedTree, action: ActionRecord) -> Told:
     told = _holds(tree, action, "scheduled", [action.id])
     due, text = to_text(action.not_before), scheduled_text(action, tree.path(action.stack_id))
     steps = [replace(told.fact.way_out[0], text=f"wait until {due}"), *told.fact.way_out[1:]]
@@ -242,7 +242,7 @@ def _scheduled(tree: Tree, action: ActionRecord) -> Told:
     return replace(told, fact=replace(told.fact, text=text, since=since, until=due, way_out=steps))
 
 
-def _put_off(tree: Tree, action: ActionRecord) -> Told:
+def _put_off(tree: ExplainedTree, action: ActionRecord) -> Told:
     """Return the fact on a READY action that is not taken before its time."""
     due = to_text(action.not_before)
     is_drain = action.retries == 0 and action.data.deletion is not None
@@ -256,7 +256,7 @@ def _put_off(tree: Tree, action: ActionRecord) -> Told:
     return replace(told, fact=replace(told.fact, text=text, until=due))
 
 
-def _baking(tree: Tree, action: ActionRecord) -> Told:
+def _baking(tree: ExplainedTree, action: ActionRecord) -> Told:
     """Return the fact on an update that waits before its clean-up."""
     told, bake = _holds(tree, action, "baking", [action.id, *_waiting_for(tree, action)]), action.data.guard
     assert bake is not None
@@ -273,7 +273,7 @@ def _baking(tree: Tree, action: ActionRecord) -> Told:
     return replace(told, fact=fact)
 
 
-def _dependencies(tree: Tree, action: ActionRecord) -> Iterator[Told]:
+def _dependencies(tree: ExplainedTree, action: ActionRecord) -> Iterator[Told]:
     own = {one.id: one for one in tree.actions}
     for depended in tree.waits.get(action.id, ()):
         found = own.get(depended) or tree.others.get(depended)
@@ -301,7 +301,7 @@ def _dependencies(tree: Tree, action: ActionRecord) -> Iterator[Told]:
         yield Told(fact, action.stack_id)
 
 
-def _engine(tree: Tree) -> Iterator[Told]:
+def _engine(tree: ExplainedTree) -> Iterator[Told]:
     """Yield why no engine runs an action."""
     needing = [one for one in tree.live if one.status in _NEEDS_ENGINE]
     if tree.engines:
@@ -316,7 +316,7 @@ def _engine(tree: Tree) -> Iterator[Told]:
     yield Told(Fact(code="no_engine", what="stack", text=text, blocks=blocked, way_out=ways.steps), tree.root.id)
 
 
-def _unclaimed(tree: Tree, action: ActionRecord) -> Told:
+def _unclaimed(tree: ExplainedTree, action: ActionRecord) -> Told:
     """Return the fact on an action that no live engine may run."""
     zone = "" if action.zone is None else f" in the zone {action.zone}"
     there = abbreviated([_described(one) for one in tree.engines], separator="; ")
@@ -336,7 +336,7 @@ def _described(engine: ServiceRecord) -> str:
     return f"{engine.host} ({kinds}, {zones})"
 
 
-def _hooks(tree: Tree) -> Iterator[Told]:
+def _hooks(tree: ExplainedTree) -> Iterator[Told]:
     for row in tree.rows:
         hook = waits_at(row)
         if hook is None:
@@ -348,7 +348,7 @@ def _hooks(tree: Tree) -> Iterator[Told]:
         ways.send(
             f"ends the wait of {path}",
             f"openstack stack hook clear --{hook} {stack.name} {row.name}",
-            Call("POST", stack_path(stack, f"{resource_path(row.name)}/signal"), {"unset_hook": hook}),
+            WayCall("POST", stack_path(stack, f"{resource_path(row.name)}/signal"), {"unset_hook": hook}),
         )
         if until is not None:
             ways.tell(f"wait until {to_text(until)}")
@@ -366,7 +366,7 @@ def _hooks(tree: Tree) -> Iterator[Told]:
         yield Told(fact, row.stack_id)
 
 
-def _attempts(tree: Tree) -> Iterator[Told]:
+def _attempts(tree: ExplainedTree) -> Iterator[Told]:
     """Yield the resources that are tried again within their action."""
     for row in tree.rows:
         if row.token is None or "attempts" not in row.token:
@@ -396,7 +396,7 @@ def _attempts(tree: Tree) -> Iterator[Told]:
 # -- failures ---------------------------------------------------------------------------------------
 
 
-def _failures(tree: Tree) -> Iterator[Told]:
+def _failures(tree: ExplainedTree) -> Iterator[Told]:
     nested = {one.id for one in tree.stacks}
     failed = [row for row in tree.rows if _is(row, Status.FAILED) and not _is_marked(row)]
     inside = {row.stack_id for row in failed}
@@ -423,7 +423,7 @@ def _failures(tree: Tree) -> Iterator[Told]:
         yield Told(Fact(code="failed", what="stack", id=root.id, since=since, text=text, way_out=steps), root.id)
 
 
-def _is_leftover(tree: Tree, row: ResourceRecord) -> bool:
+def _is_leftover(tree: ExplainedTree, row: ResourceRecord) -> bool:
     """Return True for an object of a stack that stays, which was to be gone."""
     stack = tree.by_id[row.stack_id]
     return row.state_without_lock.verb is Verb.DELETE and stack.state_without_lock[0] is not Verb.DELETE
@@ -438,7 +438,7 @@ def _is_marked(row: ResourceRecord) -> bool:
     return now.verb is Verb.CHECK and now.status is Status.FAILED
 
 
-def _after_failure(tree: Tree) -> list[WayOut]:
+def _after_failure(tree: ExplainedTree) -> list[WayOut]:
     """Return the ways on from a failed stack."""
     root, ways = tree.root, Ways(tree)
     verb, status = root.state_without_lock
@@ -453,10 +453,10 @@ def _after_failure(tree: Tree) -> list[WayOut]:
             case Verb.DELETE:
                 for stack, row in _held_from_deletion(tree):
                     _unprotect(ways, stack, row)
-                call = Call("DELETE", stack_path(root))
+                call = WayCall("DELETE", stack_path(root))
                 after = len(ways.steps) - 1 if ways.steps else None
                 ways.operation(Operation.DELETE, root, "tries again", f"heatlite down {name}", call, after)
-                call, command = Call("DELETE", f"{stack_path(root)}?force=true"), f"heatlite down {name} --force"
+                call, command = WayCall("DELETE", f"{stack_path(root)}?force=true"), f"heatlite down {name} --force"
                 text = "leaves behind what cannot be deleted"
                 ways.operation(Operation.FORCE_DELETE, root, text, command, call, after)
                 return ways.steps
@@ -478,7 +478,7 @@ def _after_failure(tree: Tree) -> list[WayOut]:
     return ways.steps
 
 
-def _not_rolled_back(tree: Tree) -> Iterator[Told]:
+def _not_rolled_back(tree: ExplainedTree) -> Iterator[Told]:
     root = tree.root
     if root.state_without_lock != (Verb.UPDATE, Status.FAILED):
         return
@@ -496,7 +496,7 @@ def _not_rolled_back(tree: Tree) -> Iterator[Told]:
 # -- states that the next operation meets -----------------------------------------------------------
 
 
-def _held_from_deletion(tree: Tree) -> Iterator[tuple[StackRecord, ResourceRecord | None]]:
+def _held_from_deletion(tree: ExplainedTree) -> Iterator[tuple[StackRecord, ResourceRecord | None]]:
     """Yield what is protected: stacks, and resources with theirs."""
     for stack in tree.stacks:
         if stack.protection is not None:
@@ -510,12 +510,12 @@ def _unprotect(ways: Ways, stack: StackRecord, row: ResourceRecord | None) -> No
     ways.request(Operation.UNPROTECT, stack, unprotect(stack, None if row is None else row.name))
 
 
-def _protected(tree: Tree) -> Iterator[Told]:
+def _protected(tree: ExplainedTree) -> Iterator[Told]:
     for stack, row in _held_from_deletion(tree):
         yield _protection(tree, stack, row)
 
 
-def _protection(tree: Tree, stack: StackRecord, row: ResourceRecord | None) -> Told:
+def _protection(tree: ExplainedTree, stack: StackRecord, row: ResourceRecord | None) -> Told:
     held = stack.protection if row is None else row.protection
     assert held is not None
     path = tree.path(stack.id, "" if row is None else row.name)
@@ -536,7 +536,7 @@ def _protection(tree: Tree, stack: StackRecord, row: ResourceRecord | None) -> T
     return Told(fact, stack.id)
 
 
-def _restricted(tree: Tree) -> Iterator[Told]:
+def _restricted(tree: ExplainedTree) -> Iterator[Told]:
     """Yield what updates have left out of the definition."""
     root, held = tree.root, tree.root.restricted
     if held is None:
@@ -550,7 +550,7 @@ def _restricted(tree: Tree) -> Iterator[Told]:
     yield Told(fact, root.id)
 
 
-def _marked(tree: Tree) -> Iterator[Told]:
+def _marked(tree: ExplainedTree) -> Iterator[Told]:
     """Yield the resources that the next update replaces."""
     nested = {one.id for one in tree.stacks}
     marked = [row for row in tree.rows if _is_marked(row)]
@@ -565,7 +565,7 @@ def _marked(tree: Tree) -> Iterator[Told]:
             tree.root,
             "takes the mark back",
             f"heatlite mark-healthy {tree.root.name} {path}",
-            Call("PATCH", stack_path(tree.root, resource_path(path)), {"mark_unhealthy": False}),
+            WayCall("PATCH", stack_path(tree.root, resource_path(path)), {"mark_unhealthy": False}),
         )
         ways.tell("replaces what is not well", f"heatlite up FILE -n {tree.root.name}")
         fact = Fact(

@@ -9,12 +9,12 @@ from heatlite.core.status import LIVE_ACTIONS, ActionStatus, Verb
 from heatlite.core.wire.why import Why
 from heatlite.engine.dispatch.hints import is_up
 from heatlite.engine.why.facts import NEEDS_REASON, completed, reasons, scheduled_text, why
-from heatlite.engine.why.tree import Told, Tree
+from heatlite.engine.why.tree import ExplainedTree, Told
 from heatlite.plugin.naming import UUID
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 
-More: TypeAlias = Callable[[Tree, Sequence[Told]], Sequence[Told]]
+More: TypeAlias = Callable[[ExplainedTree, Sequence[Told]], Sequence[Told]]
 """Returns the facts on a tree with those of a feature."""
 
 RECENT = 3600.0
@@ -63,13 +63,13 @@ class Reasons:
             found |= reasons(self._told(self._tree(caller, root)))
         return {one.id: found[one.id] for one in waiting if one.id in found}
 
-    def _told(self, tree: Tree) -> list[Told]:
+    def _told(self, tree: ExplainedTree) -> list[Told]:
         told: Sequence[Told] = why(tree)
         for feature in self._features():
             told = feature(tree, told)
         return completed(tree, told)
 
-    def _tree(self, caller: Context, stack: StackRecord) -> Tree:
+    def _tree(self, caller: Context, stack: StackRecord) -> ExplainedTree:
         store, now = self._store, self._clock.now()
         root = stack if stack.root_id is None else store.stacks.get(stack.root_id) or stack
         stacks = [root, *store.stacks.descendants(root)]
@@ -83,7 +83,7 @@ class Reasons:
         others = store.actions.by_id([*{one: None for some in waits.values() for one in some if one not in own}])
         rows = [row for row in store.resources.noteworthy(root.id) if row.stack_id in inside]
         tried = [one.id for one in actions if one.status is ActionStatus.READY and one.retries]
-        return Tree(
+        return ExplainedTree(
             stacks=stacks,
             rows=rows,
             actions=actions,

@@ -25,7 +25,7 @@ class Told(Struct, frozen=True):
     """The rule of access of those who see it."""
 
 
-class Tree(Struct, frozen=True, dict=True):
+class ExplainedTree(Struct, frozen=True, dict=True):
     """A tree at one moment, as one caller may change it."""
 
     stacks: Sequence[StackRecord]

@@ -16,7 +16,7 @@ from heatlite.core.wire.why import Fact, WayOut
 from heatlite.engine.state import steps_out
 from heatlite.engine.state.conflict_rules import UPDATES, Operation
 from heatlite.engine.state.steps_out import stack_path
-from heatlite.engine.why.tree import Tree
+from heatlite.engine.why.tree import ExplainedTree
 from heatlite.store.records import ActionRecord, StackRecord
 
 PREVIEW = "/preview?plan=true"
@@ -25,7 +25,7 @@ RESUME: JsonMap = {Operation.RESUME.value: None}
 """Body of the action that resumes a stack."""
 
 
-class Call(Struct, frozen=True):
+class WayCall(Struct, frozen=True):
     """The request of a step."""
 
     method: str
@@ -36,7 +36,7 @@ class Call(Struct, frozen=True):
 class Ways:
     """Collects the ways out of one fact."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: ExplainedTree) -> None:
         self._tree = tree
         self.steps: list[WayOut] = []
 
@@ -44,7 +44,7 @@ class Ways:
         """Add a step that is not a request. Returns its place."""
         return self._add(WayOut(text=text, command=command, after=after))
 
-    def send(self, text: str, command: str, call: Call, after: int | None = None) -> int:
+    def send(self, text: str, command: str, call: WayCall, after: int | None = None) -> int:
         """Add a request that nothing refuses after the step before it. Returns its place."""
         method, path, body = call.method, call.path, call.body
         return self._add(WayOut(text=text, command=command, method=method, path=path, body=body, after=after))
@@ -55,7 +55,7 @@ class Ways:
         stack: StackRecord,
         text: str,
         command: str,
-        call: Call | None = None,
+        call: WayCall | None = None,
         after: int | None = None,
     ) -> None:
         """Add an operation on a stack, after the steps that it needs.
@@ -88,7 +88,7 @@ class Ways:
 
     def request(self, operation: Operation, stack: StackRecord, step: WayOut) -> None:
         """Add the request of an operation, after the steps that it needs."""
-        call = None if step.method is None or step.path is None else Call(step.method, step.path, step.body)
+        call = None if step.method is None or step.path is None else WayCall(step.method, step.path, step.body)
         self.operation(operation, stack, step.text, step.command or "", call)
 
     def planned(
@@ -99,11 +99,11 @@ class Ways:
         `body` is that of an action on the stack, or of an update with what is stored.
         """
         method, rest = ("PATCH", "") if is_update else ("POST", "/actions")
-        call, look = Call(method, stack_path(stack, rest), body), Call("PATCH", stack_path(stack, PREVIEW), body)
+        call, look = WayCall(method, stack_path(stack, rest), body), WayCall("PATCH", stack_path(stack, PREVIEW), body)
         self.after_look(operation, stack, text, command, call, look)
 
     def after_look(
-        self, operation: Operation, stack: StackRecord, text: str, command: str, call: Call, look: Call
+        self, operation: Operation, stack: StackRecord, text: str, command: str, call: WayCall, look: WayCall
     ) -> None:
         """Add an operation on a stack, after a request that shows what it would do."""
         before = len(self.steps)
@@ -144,7 +144,7 @@ class Ways:
         """
         if operation not in UPDATES or stack.state_without_lock != (Verb.SUSPEND, Status.COMPLETE):
             return None
-        command, call = f"openstack stack resume {stack.name}", Call("POST", stack_path(stack, "/actions"), RESUME)
+        command, call = f"openstack stack resume {stack.name}", WayCall("POST", stack_path(stack, "/actions"), RESUME)
         return self.send(f"resumes {stack.name}", command, call)
 
     def _unlocked(self, operation: Operation, stack: StackRecord) -> int | None:

@@ -12,7 +12,15 @@ from heatlite.core.ids import random_id
 from heatlite.core.json import JsonMap
 from heatlite.core.runtime.meter import Meter
 from heatlite.core.status import ActionStatus, Verb
-from heatlite.engine.admission.claims import OF_NO_OBJECT, Asked, Change, Claim, Examiner, Postponed, Undecided
+from heatlite.engine.admission.claims import (
+    OF_NO_OBJECT,
+    ChangeKind,
+    Claim,
+    Examiner,
+    Postponed,
+    PreparedRequest,
+    Undecided,
+)
 from heatlite.engine.operations.scheduled_requests import ScheduledRequests
 from heatlite.engine.preview.preview import StackPreview
 from heatlite.engine.state.requests import ShownPlan
@@ -30,14 +38,14 @@ from heatlite.features.approvals.people import identity, place_of
 from heatlite.features.approvals.store.records import ApprovalRecord, ApprovalState
 from heatlite.features.approvals.store.store import ApprovalStore, ended
 from heatlite.features.approvals.views import plan_content
-from heatlite.features.change_policy.effective import Approve, Policy, Signals
+from heatlite.features.change_policy.effective import Approve, ChangePolicyValues, SignalMode
 from heatlite.store.errors import Duplicate, Fenced
 from heatlite.store.records import ActionRecord, StackRecord
 from heatlite.store.store import Store
 
 MOST_PENDING = 20
 """Approvals of a stack that wait at once."""
-_VERBS = {Change.DELETE: Verb.DELETE}
+_VERBS = {ChangeKind.DELETE: Verb.DELETE}
 """Verbs of actions that wait, where it is not UPDATE."""
 
 
@@ -61,7 +69,7 @@ class ApprovalExaminer(Examiner):
         """Return False: a repair needs no approval."""
         return False
 
-    def examine(self, asked: Asked) -> "ApprovalClaim | None":
+    def examine(self, asked: PreparedRequest) -> "ApprovalClaim | None":
         """Return the claim of a request."""
         if asked.change not in SUBJECTS:
             return None
@@ -69,17 +77,17 @@ class ApprovalExaminer(Examiner):
             self.reasons(asked)  # makes the plan, if a policy asks, so that the transaction reads no cloud
         return ApprovalClaim(self, asked)
 
-    def shown(self, asked: Asked, because: Sequence[str]) -> JsonMap:
+    def shown(self, asked: PreparedRequest, because: Sequence[str]) -> JsonMap:
         """Return whether a plan needs an approval, if a policy asks for any."""
         if asked.change not in SUBJECTS or not because and self.policy(asked).approve is Approve.NEVER:
             return {}
         return {"approval": {"needed": bool(because), "because": [*because]}}
 
-    def reasons(self, asked: Asked) -> Sequence[str]:
+    def reasons(self, asked: PreparedRequest) -> Sequence[str]:
         """Return why a policy asks for an approval of a plan."""
         return reasons(self.policy(asked), asked.change, asked.preview)
 
-    def ask_ahead(self, asked: Asked, because: Sequence[str]) -> None:
+    def ask_ahead(self, asked: PreparedRequest, because: Sequence[str]) -> None:
         """Ask for the approval of a request for a later time, if it is to wait for that.
 
         While an approval is being decided, compare its plan. Raises Postponed, PlanChanged, ApprovalRequired.
@@ -95,12 +103,14 @@ class ApprovalExaminer(Examiner):
             because = found.because if found is not None and not because else because
             raise self.request(asked, seen, because, self.policy(asked))
 
-    def policy(self, asked: Asked) -> Policy:
+    def policy(self, asked: PreparedRequest) -> ChangePolicyValues:
         """Return the change policy of the stack that a request changes."""
-        root_id = "" if asked.change is Change.CREATE else asked.stack.root_id or asked.stack.id
+        root_id = "" if asked.change is ChangeKind.CREATE else asked.stack.root_id or asked.stack.id
         return policy_of(self.store, self._settings, asked.stack.project, root_id)
 
-    def request(self, asked: Asked, shown: ShownPlan, because: Sequence[str], policy: Policy) -> HeatliteError:
+    def request(
+        self, asked: PreparedRequest, shown: ShownPlan, because: Sequence[str], policy: ChangePolicyValues
+    ) -> HeatliteError:
         """Ask for an approval, unless an equal one is open.
 
         Returns the answer of the request. Raises as `_check_begun`.
@@ -110,8 +120,10 @@ class ApprovalExaminer(Examiner):
         except Duplicate:  # an equal request has asked meanwhile
             return self._request(asked, shown, because, policy)
 
-    def _request(self, asked: Asked, shown: ShownPlan, because: Sequence[str], policy: Policy) -> HeatliteError:
-        context, is_new = asked.context, asked.change is Change.CREATE
+    def _request(
+        self, asked: PreparedRequest, shown: ShownPlan, because: Sequence[str], policy: ChangePolicyValues
+    ) -> HeatliteError:
+        context, is_new = asked.context, asked.change is ChangeKind.CREATE
         begun = None if context.scheduled is None else context.scheduled.action_id
         waits = begun is None and context.options.get(OPTION) == WAIT
         with self.store.transaction():
@@ -138,7 +150,7 @@ class ApprovalExaminer(Examiner):
                 return Postponed(action)
         return ApprovalRequired(record)
 
-    def _check_begun(self, asked: Asked) -> None:
+    def _check_begun(self, asked: PreparedRequest) -> None:
         """Lock the scheduled action that begins, if one does.
 
         Raises Fenced if it waits no more, and NotApproved at its time if its approval does not hold.
@@ -170,10 +182,16 @@ class ApprovalExaminer(Examiner):
         return found if found is not None and found.stack_id == root_id else None
 
     def _new(
-        self, asked: Asked, shown: ShownPlan, because: Sequence[str], policy: Policy, root: StackRecord, path: str
+        self,
+        asked: PreparedRequest,
+        shown: ShownPlan,
+        because: Sequence[str],
+        policy: ChangePolicyValues,
+        root: StackRecord,
+        path: str,
     ) -> ApprovalRecord:
         context, now = asked.context, self.clock.now()
-        is_new = asked.change is Change.CREATE
+        is_new = asked.change is ChangeKind.CREATE
         is_whole = asked.stack.root_id is None or asked.change in OF_NO_OBJECT  # its paths begin at the root
         due = None if asked.action is None else asked.action.not_before
         at: JsonMap = {} if due is None else {"not_before": to_text(due)}
@@ -219,7 +237,7 @@ class ApprovalExaminer(Examiner):
                 self.rows.move(record, record)
         return record
 
-    def _keep(self, asked: Asked, record: ApprovalRecord) -> ApprovalRecord:
+    def _keep(self, asked: PreparedRequest, record: ApprovalRecord) -> ApprovalRecord:
         """Keep a request until its approval."""
         if asked.later is None:
             return record
@@ -236,10 +254,10 @@ class ApprovalExaminer(Examiner):
 class ApprovalClaim(Claim):
     """Part of approvals in the transaction of a request (`claims.Claim`)."""
 
-    def __init__(self, examiner: ApprovalExaminer, asked: Asked) -> None:
+    def __init__(self, examiner: ApprovalExaminer, asked: PreparedRequest) -> None:
         self._examiner = examiner
         self._asked = asked
-        self._policy = Policy()
+        self._policy = ChangePolicyValues()
         self._held: ApprovalRecord | None = None
         """The approval that the operation needs."""
         self._used: ApprovalRecord | None = None
@@ -250,14 +268,14 @@ class ApprovalClaim(Claim):
         """Return why the policy asks for an approval of the plan."""
         asked = self._asked
         self._policy = self._examiner.policy(asked)
-        if asked.change is Change.SIGNAL and self._policy.signals is Signals.PASS:
+        if asked.change is ChangeKind.SIGNAL and self._policy.signals is SignalMode.PASS:
             return ()
         because = reasons(self._policy, asked.change, preview)
         if because or asked.context.scheduled is None:
             return because
         # What was asked for is begun as it was approved, though the policy asks no more.
         found = self._examiner.awaited(asked.context.scheduled.action_id, asked.stack.root_id or asked.stack.id)
-        any_change = found is not None and reasons(Policy(approve=Approve.ALWAYS), asked.change, preview)
+        any_change = found is not None and reasons(ChangePolicyValues(approve=Approve.ALWAYS), asked.change, preview)
         return found.because if found is not None and any_change else ()
 
     def require_approval(self, because: Sequence[str], preview: Callable[[], StackPreview]) -> None:
@@ -266,9 +284,9 @@ class ApprovalClaim(Claim):
         Raises Undecided without one, ScalingNeedsApproval.
         """
         examiner, asked, policy = self._examiner, self._asked, self._policy
-        if asked.change is Change.SIGNAL and policy.signals is Signals.PASS:
+        if asked.change is ChangeKind.SIGNAL and policy.signals is SignalMode.PASS:
             return
-        if asked.change is Change.SIGNAL:
+        if asked.change is ChangeKind.SIGNAL:
             raise ScalingNeedsApproval(because=", ".join(because))
         last = asked.continues()
         self._continued = None if last is None else examiner.rows.used_by(last)
@@ -329,12 +347,12 @@ class ApprovalClaim(Claim):
         self._asked.context.approvals[:] = [record.id]
 
 
-def key_of(store: Store, asked: Asked, not_before: float | None = None) -> str:
+def key_of(store: Store, asked: PreparedRequest, not_before: float | None = None) -> str:
     """Return the key of the approval of a request.
 
     One for a later time is a request of its own.
     """
-    target = f"{asked.stack.project}/{asked.stack.name}" if asked.change is Change.CREATE else asked.stack.id
+    target = f"{asked.stack.project}/{asked.stack.name}" if asked.change is ChangeKind.CREATE else asked.stack.id
     options: JsonMap = {key: one for key, one in asked.context.options.items() if key != OPTION}
     due = not_before if asked.action is None else asked.action.not_before
     if due is not None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from heatlite.core.actions.decisions import Decision
     from heatlite.core.status import ActionStatus
     from heatlite.engine.admission.claims import Examiner
-    from heatlite.engine.why.tree import Told, Tree
+    from heatlite.engine.why.tree import ExplainedTree, Told
     from heatlite.store.records import ActionRecord
 
 OPTION, REFUSE, WAIT = "approval", "refuse", "wait"
@@ -71,7 +71,7 @@ class ApprovalsFeature(Feature):
 
         components.of(operations).decided(decision)
 
-    def why(self, components: "Components", tree: "Tree", told: "Sequence[Told]") -> "Sequence[Told]":
+    def why(self, components: "Components", tree: "ExplainedTree", told: "Sequence[Told]") -> "Sequence[Told]":
         from heatlite.features.approvals.store.store import ApprovalStore
         from heatlite.features.approvals.why import facts
 

@@ -8,31 +8,31 @@ from collections.abc import Callable, Sequence
 
 from heatlite.core.config import Settings
 from heatlite.core.json import Json, canonical
-from heatlite.engine.admission.claims import OF_NO_OBJECT, Change
+from heatlite.engine.admission.claims import OF_NO_OBJECT, ChangeKind
 from heatlite.engine.planning.plan import Outcome
 from heatlite.engine.preview.preview import PreviewItem, StackPreview
 from heatlite.features.approvals.store.records import Subject
-from heatlite.features.change_policy.effective import Approve, Policy, effective
+from heatlite.features.change_policy.effective import Approve, ChangePolicyValues, effective
 from heatlite.store.store import Store
 
 SUBJECTS = {
-    Change.CREATE: Subject.CREATE,
-    Change.UPDATE: Subject.UPDATE,
-    Change.DELETE: Subject.DELETE,
-    Change.SCALE: Subject.SCALE,
-    Change.SIGNAL: Subject.SCALE,
-    Change.REDEFINE: Subject.UPDATE,
-    Change.JOIN: Subject.SCALE,
+    ChangeKind.CREATE: Subject.CREATE,
+    ChangeKind.UPDATE: Subject.UPDATE,
+    ChangeKind.DELETE: Subject.DELETE,
+    ChangeKind.SCALE: Subject.SCALE,
+    ChangeKind.SIGNAL: Subject.SCALE,
+    ChangeKind.REDEFINE: Subject.UPDATE,
+    ChangeKind.JOIN: Subject.SCALE,
 }
 """Operations that may need an approval."""
 
 
-def policy_of(store: Store, settings: Settings, project: str, root_id: str) -> Policy:
+def policy_of(store: Store, settings: Settings, project: str, root_id: str) -> ChangePolicyValues:
     """Return the change policy of a root stack."""
     return effective(store, settings, project, root_id).policy
 
 
-def reasons(policy: Policy, change: Change, preview: Callable[[], StackPreview]) -> Sequence[str]:
+def reasons(policy: ChangePolicyValues, change: ChangeKind, preview: Callable[[], StackPreview]) -> Sequence[str]:
     """Return why a plan needs an approval. The plan is made only if a policy asks."""
     if policy.approve is Approve.NEVER or change not in SUBJECTS:
         return ()
@@ -40,10 +40,10 @@ def reasons(policy: Policy, change: Change, preview: Callable[[], StackPreview])
         return ("approve:always",) if policy.approve is Approve.ALWAYS else ()
     items = [item for item in preview().items(nested=True) if item.outcome is not Outcome.KEEP]
     changes = [item for item in items if item.level is None or not _stays(item)]
-    removes = change is Change.DELETE or any(map(_removes, changes))
+    removes = change is ChangeKind.DELETE or any(map(_removes, changes))
     if policy.approve is Approve.REMOVALS:
         return ("approve:removals",) if removes else ()
-    return ("approve:always",) if changes or change is Change.DELETE else ()
+    return ("approve:always",) if changes or change is ChangeKind.DELETE else ()
 
 
 def _stays(item: PreviewItem) -> bool:

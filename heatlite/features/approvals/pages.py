@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from heatlite.core.json import Json, as_map, as_maps
-from heatlite.features.dashboard.client import Api, href, quoted, text
-from heatlite.features.dashboard.frames import Act, Decision, Fields, Pages, ProjectPage, Waiting
-from heatlite.features.dashboard.site import Request, command
+from heatlite.features.dashboard.client import ProjectApi, href, quoted, text
+from heatlite.features.dashboard.frames import Act, DecisionKind, Fields, Pages, ProjectPage, WaitingRequests
+from heatlite.features.dashboard.site import BrowserRequest, command
 
 OF_STACKS = "create,update,delete,scale"
 
@@ -16,23 +16,23 @@ class ApprovalPage(ProjectPage):
 
     template, tab = "approval.html", "approvals"
 
-    def values(self, req: Request, api: Api, **parts: str) -> Mapping[str, object]:
+    def values(self, req: BrowserRequest, api: ProjectApi, **parts: str) -> Mapping[str, object]:
         one = as_map(api.get(f"/approvals/{quoted(parts['approval'])}").get("approval"))
         return {"one": one, "commands": [command(api.project, "approval", "show", text(one.get("id")))]}
 
 
 def _decision(word: str) -> Act:
-    def act(api: Api, fields: Fields) -> Json:
+    def act(api: ProjectApi, fields: Fields) -> Json:
         body = {"digest": fields["digest"]} if word == "approve" else {}
         return api.send("POST", f"/approvals/{quoted(fields['id'])}/{word}", body)
 
     return act
 
 
-def _waiting(api: Api) -> Waiting:
+def _waiting(api: ProjectApi) -> WaitingRequests:
     found = api.get("/approvals", state="PENDING", subject=OF_STACKS)
     items = as_maps(found.get("approvals"))
-    return Waiting(
+    return WaitingRequests(
         items,
         stacks=(),
         notice="More changes wait." if href(found.get("links"), "next") else "",
@@ -45,7 +45,7 @@ PAGES = Pages(
     project={"/approvals/{approval}": ApprovalPage},
     forms={"approve_change": _decision("approve"), "reject_change": _decision("reject")},
     decisions=(
-        Decision(
+        DecisionKind(
             "change",
             template="approve_changes.html",
             waiting=_waiting,

@@ -41,7 +41,7 @@ def time_to_live(store: Store, settings: Settings, project: str, root_id: str) -
     """Return the seconds until approvals expire, if a change policy says so."""
     if not is_active(settings, "change_policy"):
         return None
-    from heatlite.features.change_policy.effective import Origin, effective
+    from heatlite.features.change_policy.effective import PolicyOrigin, effective
 
     found = effective(store, settings, project, root_id)
-    return None if found.origins["approval_ttl"] is Origin.DEFAULT else found.policy.approval_ttl
+    return None if found.origins["approval_ttl"] is PolicyOrigin.DEFAULT else found.policy.approval_ttl

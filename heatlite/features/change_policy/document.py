@@ -26,7 +26,7 @@ class Approve(StrEnum):
     """Plans that change anything."""
 
 
-class Signals(StrEnum):
+class SignalMode(StrEnum):
     """Effect of signals whose scaling would need an approval, the strictest last."""
 
     PASS = "pass"
@@ -61,7 +61,7 @@ class Occasion(StrEnum):
 USUAL: Final = (Occasion.CREATE, Occasion.UPDATE, Occasion.DELETE, Occasion.SCALE)
 
 
-class Result(StrEnum):
+class RuleResult(StrEnum):
     """Effect of a rule that strikes, the strictest last."""
 
     WARN = "warn"
@@ -73,7 +73,7 @@ DEADLINE: Final = 5
 """Seconds that an endpoint has, unless its rule says otherwise."""
 
 
-class Rule(Body, frozen=True, kw_only=True):
+class PlanRule(Body, frozen=True, kw_only=True):
     """A rule that judges plans."""
 
     name: Annotated[str, Meta(pattern=rf"^[A-Za-z0-9_.-]{{1,64}}${NO_LINE_FEED}")]
@@ -96,12 +96,12 @@ class Rule(Body, frozen=True, kw_only=True):
     """
     deadline: Annotated[int, Meta(ge=1, le=20)] | UnsetType = UNSET
     """Seconds until the endpoint must have answered; default: 5."""
-    then: Result
+    then: RuleResult
     """``deny``: the operation is refused. ``approve``: it needs an approval. ``warn``: it passes.
 
     An endpoint says itself what it is.
     """
-    on_error: Result | UnsetType = UNSET
+    on_error: RuleResult | UnsetType = UNSET
     """Effect if the expression cannot be evaluated, or the endpoint does not answer. Default: that of ``then``."""
     message: Annotated[str, Meta(min_length=1, max_length=500)]
     """The reason, for those who read the plan."""
@@ -122,7 +122,7 @@ class Rule(Body, frozen=True, kw_only=True):
         return DEADLINE if isinstance(self.deadline, UnsetType) else self.deadline
 
 
-Rules: TypeAlias = Annotated[tuple[Rule, ...], Meta(max_length=100)]
+Rules: TypeAlias = Annotated[tuple[PlanRule, ...], Meta(max_length=100)]
 
 
 Pattern: TypeAlias = Annotated[str, Meta(min_length=1, max_length=255)]
@@ -153,7 +153,7 @@ class PolicyKeys(Body, frozen=True, kw_only=True):
     """``true``: who requests may not decide. It needs authentication. Default: ``false``."""
     approval_ttl: Annotated[int, Meta(ge=60, le=7_776_000)] | UnsetType = UNSET
     """Seconds until an approval expires; default: 604800. The smallest counts."""
-    signals: Signals | UnsetType = UNSET
+    signals: SignalMode | UnsetType = UNSET
     """``ignore``: scaling signals have no effect where the scaling would need an approval. Default: ``pass``."""
     reads: Reads | UnsetType = UNSET
     """``refuse``: an update or a deletion that removes an output which other stacks read is 409 ``OutputInUse``.
@@ -164,7 +164,7 @@ class PolicyKeys(Body, frozen=True, kw_only=True):
     """Number of definitions that are kept of a stack; default: 20. The largest counts."""
 
 
-class PolicyDocument(PolicyKeys, frozen=True, kw_only=True):
+class ChangePolicyDocument(PolicyKeys, frozen=True, kw_only=True):
     """A change policy."""
 
     change_policy: Literal["2026-11-28"]
@@ -173,14 +173,14 @@ class PolicyDocument(PolicyKeys, frozen=True, kw_only=True):
     """The version of the policy that it replaces. Another one is 409 ``PolicyChanged``."""
 
 
-class ProjectDocument(PolicyDocument, frozen=True, kw_only=True):
+class ProjectDocument(ChangePolicyDocument, frozen=True, kw_only=True):
     """A change policy of a project."""
 
     rules: Rules | UnsetType = UNSET
     """Rules that judge plans. Those of the operator and of the project add up."""
 
 
-class StackDocument(PolicyDocument, frozen=True, kw_only=True):
+class StackDocument(ChangePolicyDocument, frozen=True, kw_only=True):
     """A change policy of a stack."""
 
     guard: GuardRequest | None | UnsetType = UNSET
@@ -198,19 +198,19 @@ class SettingsTable(PolicyKeys, frozen=True, kw_only=True):
     """Rules that judge plans."""
 
 
-class Policy(Struct, frozen=True):
+class ChangePolicyValues(Struct, frozen=True):
     """The values of all keys; the defaults are those without any document."""
 
     approve: Approve = Approve.NEVER
     four_eyes: bool = False
     approval_ttl: int = 604_800
     """Seconds."""
-    signals: Signals = Signals.PASS
+    signals: SignalMode = SignalMode.PASS
     reads: Reads = Reads.WARN
     revisions: int = 20
 
 
-class Origin(StrEnum):
+class PolicyOrigin(StrEnum):
     """Places of documents, and of values that none of them has."""
 
     OPERATOR = "operator"
@@ -222,15 +222,15 @@ class Origin(StrEnum):
 class PlacedRule(Struct, frozen=True):
     """A rule, and the place of its document."""
 
-    origin: Origin
-    rule: Rule
+    origin: PolicyOrigin
+    rule: PlanRule
 
 
 class Effective(Struct, frozen=True):
     """The policy that counts, and where its values come from."""
 
-    policy: Policy
-    origins: Mapping[str, Origin]
+    policy: ChangePolicyValues
+    origins: Mapping[str, PolicyOrigin]
     """By key."""
     rules: tuple[PlacedRule, ...] = ()
     """Those of all documents."""
@@ -240,11 +240,11 @@ class Effective(Struct, frozen=True):
     """Those of the stack."""
 
 
-_RANKS: Final[Mapping[str, Callable[[PolicyKeys | Policy], float]]] = {
+_RANKS: Final[Mapping[str, Callable[[PolicyKeys | ChangePolicyValues], float]]] = {
     "approve": lambda one: [*Approve].index(Approve(str(one.approve))),
     "four_eyes": lambda one: one.four_eyes is True,
     "approval_ttl": lambda one: -_whole(one.approval_ttl),
-    "signals": lambda one: [*Signals].index(Signals(str(one.signals))),
+    "signals": lambda one: [*SignalMode].index(SignalMode(str(one.signals))),
     "reads": lambda one: [*Reads].index(Reads(str(one.reads))),
     "revisions": lambda one: _whole(one.revisions),
 }
@@ -257,37 +257,37 @@ def _whole(value: int | UnsetType) -> int:
     return 0 if isinstance(value, UnsetType) else value
 
 
-def strictest(documents: Mapping[Origin, PolicyKeys]) -> Effective:
+def strictest(documents: Mapping[PolicyOrigin, PolicyKeys]) -> Effective:
     """Return the strictest value of each key in some documents."""
     values: dict[str, object] = {}
-    origins: dict[str, Origin] = {}
+    origins: dict[str, PolicyOrigin] = {}
     for key, rank in _RANKS.items():
         found = [origin for origin, one in documents.items() if getattr(one, key) is not UNSET]
         if found:
             origins[key] = max(found, key=lambda origin: rank(documents[origin]))
             values[key] = getattr(documents[origins[key]], key)
         else:
-            origins[key] = Origin.DEFAULT
+            origins[key] = PolicyOrigin.DEFAULT
     guard = next(filter(None, map(guard_of, documents.values())), None)
     rules = tuple(PlacedRule(origin, rule) for origin, one in documents.items() for rule in rules_of(one))
     grants = tuple(grant for one in documents.values() for grant in grants_of(one))
-    policy = Policy(**values)  # type: ignore[arg-type]  # the keys are those of Policy
+    policy = ChangePolicyValues(**values)  # type: ignore[arg-type]  # the keys are those of Policy
     return Effective(policy, origins, rules, guard, grants)
 
 
-def rules_of(document: PolicyKeys) -> Sequence[Rule]:
+def rules_of(document: PolicyKeys) -> Sequence[PlanRule]:
     """Return the rules of a document. Those of stacks have none."""
     if not isinstance(document, ProjectDocument | SettingsTable) or isinstance(document.rules, UnsetType):
         return ()
     return document.rules
 
 
-def guard_of(document: PolicyKeys | Policy) -> GuardRequest | None:
+def guard_of(document: PolicyKeys | ChangePolicyValues) -> GuardRequest | None:
     """Return the guard of a document. Only those of stacks have one."""
     return document.guard if isinstance(document, StackDocument) and document.guard is not UNSET else None
 
 
-def grants_of(document: PolicyKeys | Policy) -> Sequence[Grant]:
+def grants_of(document: PolicyKeys | ChangePolicyValues) -> Sequence[Grant]:
     """Return the grants of a document. Only those of stacks have some."""
     if not isinstance(document, StackDocument) or isinstance(document.grants, UnsetType):
         return ()
@@ -309,7 +309,7 @@ def _with_on(rule: JsonMap) -> JsonMap:
     return {"on" if key == "true" else key: value for key, value in rule.items()}
 
 
-def faults_of_rules(rules: Sequence[Rule]) -> Sequence[str]:
+def faults_of_rules(rules: Sequence[PlanRule]) -> Sequence[str]:
     """Return the faults of rules that their form does not show."""
     names = [one.name for one in rules]
     found = [f"rules: there are several with the name {name}." for name in names if names.count(name) > 1]
@@ -325,7 +325,7 @@ def faults_of_rules(rules: Sequence[Rule]) -> Sequence[str]:
     return list(dict.fromkeys(found))
 
 
-def loosened(before: PolicyKeys | Policy, after: PolicyKeys | Policy) -> Sequence[str]:
+def loosened(before: PolicyKeys | ChangePolicyValues, after: PolicyKeys | ChangePolicyValues) -> Sequence[str]:
     """Return the keys whose values become less strict. One that is taken away does."""
     found = [key for key, rank in _RANKS.items() if _is_looser(key, rank, before, after)]
     if not _keeps_guard(guard_of(before), guard_of(after)):
@@ -335,7 +335,7 @@ def loosened(before: PolicyKeys | Policy, after: PolicyKeys | Policy) -> Sequenc
     return found
 
 
-def _granted(document: PolicyKeys | Policy) -> set[tuple[str, str]]:
+def _granted(document: PolicyKeys | ChangePolicyValues) -> set[tuple[str, str]]:
     """Return the projects and patterns of outputs of all grants."""
     return {(one.project, pattern) for one in grants_of(document) for pattern in one.outputs}
 
@@ -346,7 +346,9 @@ def _keeps_guard(old: GuardRequest | None, new: GuardRequest | None) -> bool:
 
 
 def _is_looser(
-    key: str, rank: Callable[[PolicyKeys | Policy], float], before: PolicyKeys | Policy, after: PolicyKeys | Policy
+    key: str, rank: Callable[
+        [PolicyKeys | ChangePolicyValues], float
+    ], before: PolicyKeys | ChangePolicyValues, after: PolicyKeys | ChangePolicyValues
 ) -> bool:
     if getattr(before, key) is UNSET:
         return False
@@ -355,7 +357,7 @@ def _is_looser(
     return rank(after) < rank(before)
 
 
-Document = TypeVar("Document", bound=PolicyDocument)
+Document = TypeVar("Document", bound=ChangePolicyDocument)
 
 
 def read_document(value: Json, kind: type[Document]) -> Document:

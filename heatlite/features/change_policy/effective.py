@@ -13,18 +13,18 @@ from heatlite.features.change_policy.document import (
     VERSION,
     About,
     Approve,
+    ChangePolicyValues,
     Effective,
     Occasion,
-    Origin,
     PlacedRule,
-    Policy,
+    PlanRule,
     PolicyKeys,
+    PolicyOrigin,
     ProjectDocument,
     Reads,
-    Result,
-    Rule,
+    RuleResult,
     SettingsTable,
-    Signals,
+    SignalMode,
     StackDocument,
     of_yaml,
     read_document,
@@ -36,8 +36,25 @@ from heatlite.features.change_policy.store.store import ChangePolicyStore
 from heatlite.store.store import Store
 
 __all__ = [
-    "PUT", "VERSION", "About", "Approve", "Effective", "Occasion", "Origin", "PlacedRule", "Policy", "ProjectDocument",
-    "Reads", "Result", "Rule", "Signals", "any_rules", "effective", "of_yaml", "read_document", "rules_of",
+    "PUT",
+    "VERSION",
+    "About",
+    "Approve",
+    "ChangePolicyValues",
+    "Effective",
+    "Occasion",
+    "PlacedRule",
+    "PlanRule",
+    "PolicyOrigin",
+    "ProjectDocument",
+    "Reads",
+    "RuleResult",
+    "SignalMode",
+    "any_rules",
+    "effective",
+    "of_yaml",
+    "read_document",
+    "rules_of",
 ]  # fmt: skip
 
 
@@ -50,10 +67,10 @@ def effective(store: Store, settings: Settings, project: str, root_id: str = "")
     values = tuple(settings.of(ChangePolicySettings).change_policy.items())
     if not stored:
         return _of_operator(values)
-    documents: dict[Origin, PolicyKeys] = {Origin.OPERATOR: _table(values)}
+    documents: dict[PolicyOrigin, PolicyKeys] = {PolicyOrigin.OPERATOR: _table(values)}
     for record in stored:
         if record.document is not None:
-            origin = Origin.STACK if record.stack_id else Origin.PROJECT
+            origin = PolicyOrigin.STACK if record.stack_id else PolicyOrigin.PROJECT
             documents[origin] = convert(record.document, StackDocument if record.stack_id else ProjectDocument)
     return strictest(documents)
 
@@ -66,7 +83,7 @@ def operators(settings: Settings) -> PolicyKeys:
 @lru_cache(maxsize=16)
 def _of_operator(values: tuple[tuple[str, str], ...]) -> Effective:
     """Return what counts where no project and no stack has a policy."""
-    return strictest({Origin.OPERATOR: _table(values)})
+    return strictest({PolicyOrigin.OPERATOR: _table(values)})
 
 
 @lru_cache(maxsize=16)

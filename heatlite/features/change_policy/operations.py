@@ -12,8 +12,8 @@ from heatlite.features.change_policy.api.rules import PUT
 from heatlite.features.change_policy.checks import faults_of
 from heatlite.features.change_policy.document import (
     VERSION,
+    ChangePolicyDocument,
     Effective,
-    PolicyDocument,
     PolicyKeys,
     StackDocument,
     loosened,
@@ -26,7 +26,7 @@ from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 
 
-class Shown(Struct, frozen=True):
+class ShownPolicy(Struct, frozen=True):
     """A policy, and what counts where it is."""
 
     record: ChangePolicyRecord
@@ -42,15 +42,15 @@ class ChangePolicies:
         self._clock = clock
         self._settings = settings
 
-    def get(self, project: str, stack: StackRecord | None = None) -> Shown:
+    def get(self, project: str, stack: StackRecord | None = None) -> ShownPolicy:
         """Return the policy of a root stack, or of the project.
 
         Raises HTTPBadRequest for a nested stack.
         """
         root_id = "" if stack is None else _root(stack)
-        return Shown(self._record(project, root_id), effective(self._store, self._settings, project, root_id))
+        return ShownPolicy(self._record(project, root_id), effective(self._store, self._settings, project, root_id))
 
-    def put(self, context: Context, document: PolicyDocument, stack: StackRecord | None = None) -> None:
+    def put(self, context: Context, document: ChangePolicyDocument, stack: StackRecord | None = None) -> None:
         """Replace the policy of a root stack, or of the project. Starts nothing.
 
         Raises HTTPBadRequest for a nested stack and for `four_eyes` without authentication, PolicyChanged, Forbidden

@@ -44,7 +44,7 @@ from heatlite.features.dashboard.pages.stack import Deed, ResourcePage, Resource
 from heatlite.features.dashboard.pages.stacks import Events, StacksPage
 from heatlite.features.dashboard.rendering import create_environment, static_files
 from heatlite.features.dashboard.sessions import Sessions, Visitor, digest, new_key
-from heatlite.features.dashboard.site import DEFAULT_PROJECT, Form, Request, Site, command
+from heatlite.features.dashboard.site import DEFAULT_PROJECT, BrowserRequest, Form, Site, command
 from heatlite.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -96,14 +96,14 @@ def mount(app: App, access: AccessControl, components: Components) -> None:
 
 def create_ui(
     app: WSGIApplication, access: AccessControl, store: Store, clock: Clock, settings: Settings
-) -> "falcon.App[Request, Response]":
+) -> "falcon.App[BrowserRequest, Response]":
     """Create the application. `app` is that of the API."""
     sessions = Sessions(store, clock, settings.of(DashboardSettings).ui_session_hours * 3600)
     added = pages_of(settings)
     templates = create_environment([one.templates for one in added])
     site = Site(app, access, store, sessions, settings, templates, added)
-    made: falcon.App[Request, Response] = falcon.App(
-        media_type=falcon.MEDIA_HTML, request_type=Request, middleware=Gate(site)
+    made: falcon.App[BrowserRequest, Response] = falcon.App(
+        media_type=falcon.MEDIA_HTML, request_type=BrowserRequest, middleware=Gate(site)
     )
     made.req_options.default_media_type = falcon.MEDIA_URLENCODED
     made.req_options.strip_url_path_trailing_slash = True
@@ -125,7 +125,7 @@ def pages_of(settings: Settings) -> list[Pages]:
     return [pages for module in modules if isinstance(pages := module.PAGES, Pages)]
 
 
-def _add_routes(app: "falcon.App[Request, Response]", site: Site) -> None:
+def _add_routes(app: "falcon.App[BrowserRequest, Response]", site: Site) -> None:
     app.add_route(ROOT, Index(site))
     app.add_route(f"{ROOT}/login", Login(site))
     app.add_route(f"{ROOT}/logout", Logout(site))
@@ -169,7 +169,7 @@ def _add_routes(app: "falcon.App[Request, Response]", site: Site) -> None:
 class Static:
     """Style sheets and scripts."""
 
-    def on_get(self, req: Request, resp: Response, name: str) -> None:
+    def on_get(self, req: BrowserRequest, resp: Response, name: str) -> None:
         """Send a file. Its name changes with its content."""
         found = static_files()[1].get(name)
         if found is None:
@@ -186,7 +186,7 @@ class Gate:
         self._prefix = urlsplit(site.settings.public_url or "").path.rstrip("/")
         self._is_secure = (site.settings.public_url or "").startswith("https:")
 
-    def process_request(self, req: Request, resp: Response) -> None:
+    def process_request(self, req: BrowserRequest, resp: Response) -> None:
         """Find the visitor. Browsers without a session are sent to the login."""
         req.root = self._prefix + ROOT
         for name, value in HEADERS.items():
@@ -201,7 +201,7 @@ class Gate:
         if self._site.access.is_guarded and not found.credentials and not req.path.startswith(OPEN):
             raise Unauthorized(challenge="")
 
-    def process_resource(self, req: Request, resp: Response, resource: object, params: dict[str, str]) -> None:
+    def process_resource(self, req: BrowserRequest, resp: Response, resource: object, params: dict[str, str]) -> None:
         """Check the token of a form.
 
         A page shows what was typed again, with the token of the new session. Raises Forbidden.
@@ -214,7 +214,7 @@ class Gate:
         resource.show_again(req, resp, STALE, **params)
         resp.complete = True
 
-    def process_response(self, req: Request, resp: Response, resource: object, req_succeeded: bool) -> None:
+    def process_response(self, req: BrowserRequest, resp: Response, resource: object, req_succeeded: bool) -> None:
         """Set the cookie of a new session.
 
         A link of another site, such as a chat, opens its page (Lax). Forms have the token of their session.
@@ -223,10 +223,10 @@ class Gate:
         if key and [key] != req.get_cookie_values(name) and not isinstance(resource, Static):
             resp.set_cookie(name, key, path="/", secure=self._is_https(req), http_only=True, same_site="Lax")
 
-    def _is_https(self, req: Request) -> bool:
+    def _is_https(self, req: BrowserRequest) -> bool:
         return self._is_secure or req.is_secure
 
-    def _cookie(self, req: Request) -> str:
+    def _cookie(self, req: BrowserRequest) -> str:
         """Return the name, which differs by server.
 
         A browser sends a cookie to all ports and paths of its host.
@@ -234,7 +234,7 @@ class Gate:
         place = self._site.settings.public_url or req.forwarded_prefix
         return f"{SECURE_COOKIE if self._is_https(req) else PLAIN_COOKIE}-{digest(place)[:8]}"
 
-    def _check_origin(self, req: Request) -> None:
+    def _check_origin(self, req: BrowserRequest) -> None:
         """Read a form. Raises Forbidden for that of another site."""
         if req.get_header("Sec-Fetch-Site", default="same-origin") != "same-origin":
             raise Forbidden("This form was sent by a page of another site.")
@@ -243,7 +243,7 @@ class Gate:
         req.fields = _fields(req)
 
 
-def _fields(req: Request) -> dict[str, str]:
+def _fields(req: BrowserRequest) -> dict[str, str]:
     """Return the fields of a form; a file's content counts as a field's value."""
     if (req.content_type or "").startswith(falcon.MEDIA_MULTIPART):
         out: dict[str, str] = {}
@@ -270,7 +270,7 @@ class Errors:
         self._site = site
         self._editors = editors
 
-    def page(self, req: Request, resp: Response, status: HTTPStatus, message: str, login: str = "") -> None:
+    def page(self, req: BrowserRequest, resp: Response, status: HTTPStatus, message: str, login: str = "") -> None:
         """Answer with a page that shows an error. Its command line lists the stacks.
 
         `login` is the address of a login in another tab.
@@ -280,18 +280,18 @@ class Errors:
         line = command(project or DEFAULT_PROJECT, "ls")
         self._site.show(req, resp, "error.html", status=status, message=message, login=login, commands=[line])
 
-    def on_unexpected(self, req: Request, resp: Response, error: Exception, _params: object) -> None:
+    def on_unexpected(self, req: BrowserRequest, resp: Response, error: Exception, _params: object) -> None:
         """Answer an error of the program."""
         log.error("cannot show %s", req.path, exc_info=error)
         self.page(req, resp, HTTPStatus.INTERNAL_SERVER_ERROR, "The server failed. Its log says why.")
 
-    def on_http_error(self, req: Request, resp: Response, error: falcon.HTTPError, _params: object) -> None:
+    def on_http_error(self, req: BrowserRequest, resp: Response, error: falcon.HTTPError, _params: object) -> None:
         """Answer an error of the framework."""
         status = HTTPStatus(error.status_code)
         text = "There is no such page." if status == HTTPStatus.NOT_FOUND else error.description or error.title or ""
         self.page(req, resp, status, text)
 
-    def on_error(self, req: Request, resp: Response, error: HeatliteError, _params: object) -> None:
+    def on_error(self, req: BrowserRequest, resp: Response, error: HeatliteError, _params: object) -> None:
         """Answer an error of the server."""
         status = next((code for kind, code in CODES.items() if isinstance(error, kind)), HTTPStatus.BAD_REQUEST)
         if status == HTTPStatus.UNAUTHORIZED:
@@ -299,14 +299,14 @@ class Errors:
         else:
             self.page(req, resp, status, error.message)
 
-    def on_api_error(self, req: Request, resp: Response, error: ApiError, _params: object) -> None:
+    def on_api_error(self, req: BrowserRequest, resp: Response, error: ApiError, _params: object) -> None:
         """Answer an error of the API."""
         if error.status == HTTPStatus.UNAUTHORIZED:
             self._ask(req, resp)
         else:
             self.page(req, resp, HTTPStatus(error.status), error.message)
 
-    def _ask(self, req: Request, resp: Response) -> None:
+    def _ask(self, req: BrowserRequest, resp: Response) -> None:
         """Send the browser to the login.
 
         A part of a page that was asked for by a script loads the login as a whole page.

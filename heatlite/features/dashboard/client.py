@@ -37,7 +37,7 @@ class ApiError(Exception):
         super().__init__(self.message)
 
 
-class Answer(Struct, frozen=True):
+class ApiResponse(Struct, frozen=True):
     """A response of the API, with its body still unread."""
 
     status: int
@@ -45,7 +45,7 @@ class Answer(Struct, frozen=True):
     chunks: Iterable[bytes]
 
 
-class Api:
+class ProjectApi:
     """The API of one project for one visitor."""
 
     def __init__(
@@ -85,7 +85,7 @@ class Api:
             raise ApiError(answer.status, data)
         return data
 
-    def open(self, method: str, path: str, query: Query, changes: Mapping[str, object]) -> Answer:
+    def open(self, method: str, path: str, query: Query, changes: Mapping[str, object]) -> ApiResponse:
         """Send a request, and return the answer with its body unread.
 
         The parts of the path are quoted.
@@ -108,7 +108,7 @@ class Api:
 
         chunks = self._app(environ, start_response)
         status, headers = started[-1]
-        return Answer(int(status[:3]), {name.lower(): value for name, value in headers}, chunks)
+        return ApiResponse(int(status[:3]), {name.lower(): value for name, value in headers}, chunks)
 
 
 def api_environ(environ: Environ) -> Environ:

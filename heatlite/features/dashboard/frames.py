@@ -10,15 +10,15 @@ from falcon import Response
 from msgspec import Struct
 
 from heatlite.core.json import Json, JsonMap, as_map, as_maps
-from heatlite.features.dashboard.client import Api, href, text
-from heatlite.features.dashboard.site import Request, Site, Tab, stack_home
+from heatlite.features.dashboard.client import ProjectApi, href, text
+from heatlite.features.dashboard.site import BrowserRequest, Site, Tab, stack_home
 
 PAGE: Final = 100
 
 Fields: TypeAlias = Mapping[str, str]
-Act: TypeAlias = Callable[[Api, Fields], Json]
+Act: TypeAlias = Callable[[ProjectApi, Fields], Json]
 """The effect of a form of a project."""
-StackAct: TypeAlias = Callable[[Api, str, Fields], object]
+StackAct: TypeAlias = Callable[[ProjectApi, str, Fields], object]
 """The effect of a form of a stack, whose path it is given."""
 
 
@@ -39,17 +39,17 @@ class ProjectPage(ABC):
     def __init__(self, site: Site) -> None:
         self._site = site
 
-    def on_get(self, req: Request, resp: Response, project: str, error: str = "", **parts: str) -> None:
+    def on_get(self, req: BrowserRequest, resp: Response, project: str, error: str = "", **parts: str) -> None:
         """Show the page."""
         values = self.values(req, self._site.api(req, project), **parts)
         self._site.show(req, resp, self.template, project, error, tab=self.tab, **values)
 
     @abstractmethod
-    def values(self, req: Request, api: Api, **parts: str) -> Mapping[str, object]:
+    def values(self, req: BrowserRequest, api: ProjectApi, **parts: str) -> Mapping[str, object]:
         """Return the values of the template."""
 
 
-def page_query(req: Request, *names: str) -> dict[str, str | int]:
+def page_query(req: BrowserRequest, *names: str) -> dict[str, str | int]:
     """Return the part of a query that a list of the API takes."""
     given = {name: req.get_param(name, default="") for name in (*names, "marker")}
     return {"limit": PAGE, **{name: value for name, value in given.items() if value}}
@@ -65,7 +65,7 @@ def following(found: JsonMap, items: list[JsonMap], key: str = "id") -> str:
     return text(items[-1].get(key)) if items and href(found.get("links"), "next") else ""
 
 
-def names_of(api: Api, stack_ids: Sequence[str]) -> dict[str, str]:
+def names_of(api: ProjectApi, stack_ids: Sequence[str]) -> dict[str, str]:
     """Return ids of live stacks → names."""
     if not stack_ids:
         return {}
@@ -92,12 +92,14 @@ class StackPage(ABC):
     def __init__(self, site: Site) -> None:
         self._site = site
 
-    def on_get(self, req: Request, resp: Response, project: str, name: str, stack_id: str, error: str = "") -> None:
+    def on_get(
+        self, req: BrowserRequest, resp: Response, project: str, name: str, stack_id: str, error: str = ""
+    ) -> None:
         """Show the page."""
         self._show(req, resp, (project, name, stack_id), error)
 
     def _show(
-        self, req: Request, resp: Response, place: tuple[str, str, str], error: str = "", **more: object
+        self, req: BrowserRequest, resp: Response, place: tuple[str, str, str], error: str = "", **more: object
     ) -> None:
         project, name, stack_id = place
         api, path = self._site.api(req, project), f"/stacks/{name}/{stack_id}"
@@ -107,7 +109,7 @@ class StackPage(ABC):
         self._site.show(req, resp, self.template, project, error, **values)
 
     @abstractmethod
-    def values(self, req: Request, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
+    def values(self, req: BrowserRequest, api: ProjectApi, path: str, stack: JsonMap) -> Mapping[str, object]:
         """Return the values of the template."""
 
 
@@ -116,15 +118,15 @@ class Section(Struct, frozen=True):
 
     template: str
     """Template of the cards. It has the values of the page, too."""
-    values: Callable[[Request, Api, JsonMap], Mapping[str, object]]
+    values: Callable[[BrowserRequest, ProjectApi, JsonMap], Mapping[str, object]]
     """Returns the values for the action or stack of the page."""
     side: str = ""
     """Template of further cards, beside those of the page."""
-    commands: Callable[[Api, JsonMap], Sequence[str]] = lambda _api, _shown: ()
+    commands: Callable[[ProjectApi, JsonMap], Sequence[str]] = lambda _api, _shown: ()
     """Returns the command lines that show the same."""
 
 
-class Waiting(Struct, frozen=True):
+class WaitingRequests(Struct, frozen=True):
     """Requests of a kind that wait for a decision."""
 
     items: Sequence[JsonMap]
@@ -136,14 +138,14 @@ class Waiting(Struct, frozen=True):
     """The command line that lists the same."""
 
 
-class Decision(Struct, frozen=True):
+class DecisionKind(Struct, frozen=True):
     """A kind of request that a user approves or rejects."""
 
     key: str
     """Prefix of the ids in the form that decides on several."""
     template: str
     """Template of the cards. It has `kind`, this statement, and `found`, what waits."""
-    waiting: Callable[[Api], Waiting]
+    waiting: Callable[[ProjectApi], WaitingRequests]
     approve: str
     """Form that approves one."""
     approve_rule: str
@@ -171,7 +173,7 @@ class Pages(Struct, frozen=True):
     """Forms of a project → path of the page that has them, if it is not that of approvals."""
     after_stack_forms: Mapping[str, str] = {}
     """Forms of a stack → page that they lead to, if it is not their own."""
-    decisions: Sequence[Decision] = ()
+    decisions: Sequence[DecisionKind] = ()
     """Requests on the page of approvals."""
     of_action: Sequence[Section] = ()
     """Cards on the page of an action."""

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from heatlite.core.json import Json, dump
 from heatlite.core.redaction.texts import without_format
-from heatlite.features.dashboard.status import Look, look
+from heatlite.features.dashboard.status import StatusLook, look
 
 FOLDER = Path(__file__).parent
 MEDIA_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
@@ -68,7 +68,7 @@ def _finalize(value: object) -> object:
     return without_format(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
 
-def _look(status: Json) -> Look:
+def _look(status: Json) -> StatusLook:
     return look("" if status is None else str(status))
 
 

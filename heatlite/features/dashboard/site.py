@@ -17,7 +17,7 @@ from heatlite.api.request import Request as ApiRequest
 from heatlite.core.config import Auth, Settings
 from heatlite.core.errors import HTTPForbidden, Unauthorized
 from heatlite.core.json import as_map
-from heatlite.features.dashboard.client import Api, ApiError, api_environ, quoted
+from heatlite.features.dashboard.client import ApiError, ProjectApi, api_environ, quoted
 from heatlite.features.dashboard.sessions import Sessions, Visitor
 from heatlite.store.store import Store
 
@@ -75,7 +75,7 @@ DONE = {
 """Messages after a form, by the last part of its address."""
 
 
-class Request(falcon.Request):
+class BrowserRequest(falcon.Request):
     """A browser's request, with its visitor."""
 
     __slots__ = ("answers", "fields", "page", "root", "visitor")
@@ -106,7 +106,7 @@ class Request(falcon.Request):
 class Form(Protocol):
     """The target of a form."""
 
-    def show_again(self, req: Request, resp: Response, error: str, **parts: str) -> None:
+    def show_again(self, req: BrowserRequest, resp: Response, error: str, **parts: str) -> None:
         """Show the page of the form, with what was typed and an error."""
 
 
@@ -140,11 +140,11 @@ class Site:
         """The way to log in."""
         return self.settings.auth
 
-    def api(self, req: Request, project: str) -> Api:
+    def api(self, req: BrowserRequest, project: str) -> ProjectApi:
         """Return the API of a project with the visitor's rights."""
-        return Api(self.app, req.env, project, self._credentials(req, project), req.answers.update)
+        return ProjectApi(self.app, req.env, project, self._credentials(req, project), req.answers.update)
 
-    def _credentials(self, req: Request, project: str) -> Mapping[str, str]:
+    def _credentials(self, req: BrowserRequest, project: str) -> Mapping[str, str]:
         """Return the visitor's credentials for a project.
 
         Raises Unauthorized, HTTPForbidden, Unavailable.
@@ -168,14 +168,14 @@ class Site:
             return visitor.projects
         return {name: name for name in sorted({DEFAULT_PROJECT, *self.store.stacks.projects()})}
 
-    def rights(self, req: Request, project: str) -> "Rights":
+    def rights(self, req: BrowserRequest, project: str) -> "Rights":
         """Return the rights of the visitor in a project. Raises Unauthorized, Forbidden."""
         asked = ApiRequest({**api_environ(req.env), **self._credentials(req, project)})
         self.access.admit(asked, project, None, {})
         return Rights(asked)
 
     def show(
-        self, req: Request, resp: Response, template: str, project: str = "", error: str = "", **values: object
+        self, req: BrowserRequest, resp: Response, template: str, project: str = "", error: str = "", **values: object
     ) -> None:
         """Answer with a page. `error` is shown above its content.
 
@@ -239,12 +239,12 @@ def _nothing(_rule: str) -> bool:
     return False
 
 
-def home(req: Request, project: str) -> str:
+def home(req: BrowserRequest, project: str) -> str:
     """Return the address of a project's pages."""
     return f"{req.root}/p/{quoted(project)}"
 
 
-def stack_home(req: Request, project: str, name: str, stack_id: str) -> str:
+def stack_home(req: BrowserRequest, project: str, name: str, stack_id: str) -> str:
     """Return the address of a stack's pages."""
     return f"{home(req, project)}/stacks/{quoted(name)}/{stack_id}"
 

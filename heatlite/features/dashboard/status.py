@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 
-class Look(Struct, frozen=True):
+class StatusLook(Struct, frozen=True):
     """The look of a status."""
 
     tone: str
@@ -27,12 +27,12 @@ _WORDS = {word: shape for shape, words in _LOOKS.items() for word in words.split
 _NAMES = {"PENDING_APPROVE": "waiting for approval", "PENDING_SCHEDULE": "to be sent", "INIT": "not due yet"}
 
 
-def look(status: str) -> Look:
+def look(status: str) -> StatusLook:
     """Return the look of a status such as ``UPDATE_FAILED``. The last word decides."""
     if status == "LOCK_COMPLETE":
-        return Look("lock", "lock", "locked")
+        return StatusLook("lock", "lock", "locked")
     if status == "INIT_COMPLETE":
-        return Look("off", "ring", "not made yet")
+        return StatusLook("off", "ring", "not made yet")
     word = _NAMES.get(status) or status.replace("_", " ").lower()
     tone, icon = _WORDS.get(status.upper().rpartition("_")[2], ("off", "ring"))
-    return Look(tone, icon, word)
+    return StatusLook(tone, icon, word)

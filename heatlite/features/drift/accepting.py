@@ -18,14 +18,14 @@ from heatlite.core.status import Status, state
 from heatlite.core.wire.base import Paths
 from heatlite.engine.operations.redefining.changes import Redefining, Redefinition
 from heatlite.engine.operations.redefining.planning import waiting
-from heatlite.engine.operations.redefining.tree import Draft, Level, Path, Rows, Tree
+from heatlite.engine.operations.redefining.tree import DefinedStack, DefinedTree, Draft, Path, RowChanges
 from heatlite.engine.planning.collect import evaluate
 from heatlite.engine.planning.hidden_parts import HiddenParts
 from heatlite.engine.preview.preview_views import detailed_plan, plan_entry
 from heatlite.engine.state.conflict_rules import Operation
-from heatlite.engine.state.requests import Request, ShownPlan
+from heatlite.engine.state.requests import ShownPlan, StackRequest
 from heatlite.engine.state.values import current_rows
-from heatlite.engine.types.differences import Part, compare, shown, with_hidden
+from heatlite.engine.types.differences import DifferentPart, compare, shown, with_hidden
 from heatlite.engine.types.observation import is_compared, observe
 from heatlite.engine.types.resource_factory import ResourceFactory, Values
 from heatlite.features.drift.errors import DriftNotAcceptable
@@ -35,8 +35,7 @@ from heatlite.features.drift.states import DriftState
 from heatlite.features.drift.store.store import DriftStore
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.document import Definition
-from heatlite.template.edits import Edit
-from heatlite.template.edits import Part as DefinitionPart
+from heatlite.template.edits import DefinitionPart, Edit
 from heatlite.template.ignored import ignored
 
 MAX_DIFFERENCES = 1000
@@ -74,11 +73,11 @@ class AcceptRequest(Struct, frozen=True, forbid_unknown_fields=True):
 class _Seen(Struct, frozen=True):
     """The drift of one resource."""
 
-    level: Level
+    level: DefinedStack
     row: ResourceRecord
     live: JsonMap
     hidden: HiddenParts | None
-    parts: Sequence[Part]
+    parts: Sequence[DifferentPart]
     """Those to accept."""
 
     @property
@@ -86,7 +85,7 @@ class _Seen(Struct, frozen=True):
         """The path of the resource from the root on."""
         return self.level.full(self.row.name)
 
-    def left(self, row: ResourceRecord, resources: ResourceFactory) -> Sequence[Part]:
+    def left(self, row: ResourceRecord, resources: ResourceFactory) -> Sequence[DifferentPart]:
         """Return the differences of the object from another row, as a check finds them."""
         return _compare(resources, row, self.live, self.level.definition, self.hidden)
 
@@ -151,11 +150,11 @@ class Accepting:
             nested=draft.nested,
         )
 
-    def _rows(self, tree: Tree, asked: AcceptRequest) -> list[tuple[Level, ResourceRecord]]:
+    def _rows(self, tree: DefinedTree, asked: AcceptRequest) -> list[tuple[DefinedStack, ResourceRecord]]:
         """Return the drifted rows to accept, with their stacks."""
         stack, drift = tree.root, self._store.of(DriftStore)
         paths = [one.path for one in asked.differences] or drifted_paths(drift, stack, asked.resources)
-        placed, places = list[tuple[Level, ResourceRecord]](), list[str]()
+        placed, places = list[tuple[DefinedStack, ResourceRecord]](), list[str]()
         for path in dict.fromkeys(paths):
             *above, name = path.split("/")
             try:
@@ -179,7 +178,7 @@ class Accepting:
                 raise InvalidStackState(NOT_WELL.format(path, stack.name, state(row.verb, row.status)))
         return placed
 
-    def _seen(self, root: StackRecord, level: Level, row: ResourceRecord, asked: AcceptRequest) -> _Seen:
+    def _seen(self, root: StackRecord, level: DefinedStack, row: ResourceRecord, asked: AcceptRequest) -> _Seen:
         resources, path = self._core.reader.resources_of(level.stack), level.full(row.name)
         view = resources.nested(level.stack.id) if root.sealed else None
         hidden = None if view is None else HiddenParts(view, resources)
@@ -194,7 +193,7 @@ class Accepting:
 
 
 def _set_rows(
-    draft: Draft, tree: Tree, seen: Sequence[_Seen], origins: Sequence[Origin], mask: Mask
+    draft: Draft, tree: DefinedTree, seen: Sequence[_Seen], origins: Sequence[Origin], mask: Mask
 ) -> dict[str, tuple[ResourceRecord, Differences]]:
     """Give rows the values of the new definition, where something is accepted.
 
@@ -210,7 +209,7 @@ def _set_rows(
             if (path, before.name) in changed and before.name in definition.resources:
                 wanted = evaluate(definition, before.name, resources, values)
                 after.append(replace(before, properties=wanted.properties))
-        draft.set(path, Rows(rows, changed=after))
+        draft.set(path, RowChanges(rows, changed=after))
         for row in after:
             one = accepted.get(row.id)
             if one is None:
@@ -227,13 +226,13 @@ def _set_rows(
 
 def _compare(
     resources: ResourceFactory, row: ResourceRecord, live: JsonMap, definition: Definition, hidden: HiddenParts | None
-) -> Sequence[Part]:
+) -> Sequence[DifferentPart]:
     """Return the differences of an object, as a check finds them."""
     parts = compare(resources.type_of(row).schema, row.properties, live, ignored(definition, row.name))
     return with_hidden(parts, None if hidden is None else partial(hidden.of, row.name))
 
 
-def _origins(tree: Tree, seen: Sequence[_Seen]) -> list[Origin]:
+def _origins(tree: DefinedTree, seen: Sequence[_Seen]) -> list[Origin]:
     """Return the edits that bring the live values into the definition.
 
     Raises DriftNotAcceptable.
@@ -252,7 +251,7 @@ def _origins(tree: Tree, seen: Sequence[_Seen]) -> list[Origin]:
     return origins
 
 
-def _request(tree: Tree, origins: Sequence[Origin]) -> Request:
+def _request(tree: DefinedTree, origins: Sequence[Origin]) -> StackRequest:
     """Return the definition with the live values."""
     of_templates, parameters = dict[Path, list[Edit]](), JsonMap()
     for level, _, edit in origins:

@@ -7,7 +7,7 @@ from heatlite.feature import Feature
 
 if TYPE_CHECKING:
     from heatlite.api.components import Components
-    from heatlite.engine.why.tree import Told, Tree
+    from heatlite.engine.why.tree import ExplainedTree, Told
 
 
 class DriftFeature(Feature):
@@ -21,7 +21,7 @@ class DriftFeature(Feature):
     extends = {"ls": ("heatlite.features.drift.commands.drift",)}
     pages = "heatlite.features.drift.pages"
 
-    def why(self, components: "Components", tree: "Tree", told: "Sequence[Told]") -> "Sequence[Told]":
+    def why(self, components: "Components", tree: "ExplainedTree", told: "Sequence[Told]") -> "Sequence[Told]":
         from heatlite.features.drift.store.store import DriftStore
         from heatlite.features.drift.why import facts
 

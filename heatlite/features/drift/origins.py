@@ -6,8 +6,8 @@ from typing import TypeAlias
 from msgspec import UNSET, UnsetType
 
 from heatlite.core.json import Json, as_map
-from heatlite.engine.operations.redefining.tree import Level
-from heatlite.engine.types.differences import Part
+from heatlite.engine.operations.redefining.tree import DefinedStack
+from heatlite.engine.types.differences import DifferentPart
 from heatlite.template import edits
 from heatlite.template.document import Definition
 from heatlite.template.edits import Edit
@@ -15,7 +15,7 @@ from heatlite.template.expression import Expression, Function, ListOf, fields, w
 from heatlite.template.functions.references import GetParam
 
 Path: TypeAlias = tuple[str, ...]
-Origin: TypeAlias = tuple[Level, str, Edit]
+Origin: TypeAlias = tuple[DefinedStack, str, Edit]
 """An edit with its stack and the resource whose properties it changes."""
 
 
@@ -23,12 +23,12 @@ class NoOrigin(Exception):
     """No edit of the template or of a parameter brings the value. The text says why."""
 
 
-def edits_for(levels: Sequence[Level], name: str, parts: Sequence[Part]) -> Iterator[Origin]:
+def edits_for(levels: Sequence[DefinedStack], name: str, parts: Sequence[DifferentPart]) -> Iterator[Origin]:
     """Yield the edits by which a resource gets the live values of `parts`.
 
     `levels` are the stacks from the root to that of the resource. Raises NoOrigin.
     """
-    lists: dict[Path, list[Part]] = {}
+    lists: dict[Path, list[DifferentPart]] = {}
     for part in parts:
         if part.is_item:
             lists.setdefault(part.path[:-1], []).append(part)
@@ -38,7 +38,7 @@ def edits_for(levels: Sequence[Level], name: str, parts: Sequence[Part]) -> Iter
         yield levels[-1], name, _edit_of_list(levels[-1].definition, name, path, items)
 
 
-def _edit(levels: Sequence[Level], name: str, path: Path, live: Json | UnsetType) -> Origin:
+def _edit(levels: Sequence[DefinedStack], name: str, path: Path, live: Json | UnsetType) -> Origin:
     definition = levels[-1].definition
     value: object = definition.resources[name].properties
     for depth, step in enumerate(path):
@@ -48,7 +48,7 @@ def _edit(levels: Sequence[Level], name: str, path: Path, live: Json | UnsetType
             raise NoOrigin(f"{what} at {_shown(path[:depth])}")
         value = within.get(step)
     if _is_literal(value):
-        return levels[-1], name, Edit(edits.Part.TEMPLATE, (*_place(definition, name), *path), live)
+        return levels[-1], name, Edit(edits.DefinitionPart.TEMPLATE, (*_place(definition, name), *path), live)
     if not isinstance(value, GetParam) or not isinstance(value.arguments, str):
         raise NoOrigin(f"{_named(value)} at {_shown(path)}")
     parameter = value.arguments
@@ -59,10 +59,10 @@ def _edit(levels: Sequence[Level], name: str, path: Path, live: Json | UnsetType
         raise NoOrigin(f"parameter {parameter} at {_shown(path)}, which has no value")
     if len(levels) > 1:  # the resource that has the template gives it
         return _edit(levels[:-1], levels[-1].path[-1], (parameter,), live)
-    return levels[-1], name, Edit(edits.Part.PARAMETERS, (parameter,), live)
+    return levels[-1], name, Edit(edits.DefinitionPart.PARAMETERS, (parameter,), live)
 
 
-def _edit_of_list(definition: Definition, name: str, path: Path, parts: Sequence[Part]) -> Edit:
+def _edit_of_list(definition: Definition, name: str, path: Path, parts: Sequence[DifferentPart]) -> Edit:
     """Return the edit of a list of the template. Items that stay keep their functions."""
     value: object = definition.resources[name].properties
     written: Json = definition.template.document
@@ -85,7 +85,7 @@ def _edit_of_list(definition: Definition, name: str, path: Path, parts: Sequence
         else:
             after[int(part.path[-1])] = part.live
     left = [one for one in after if not isinstance(one, UnsetType)]
-    return Edit(edits.Part.TEMPLATE, (*_place(definition, name), *path), left)
+    return Edit(edits.DefinitionPart.TEMPLATE, (*_place(definition, name), *path), left)
 
 
 def _is_literal(value: object) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 from heatlite.core.json import Json, JsonMap, as_map, as_maps
-from heatlite.features.dashboard.client import Api, ApiError, href, text
+from heatlite.features.dashboard.client import ApiError, ProjectApi, href, text
 from heatlite.features.dashboard.frames import (
     Fields,
     Pages,
@@ -18,7 +18,7 @@ from heatlite.features.dashboard.frames import (
     page_query,
     stack_action,
 )
-from heatlite.features.dashboard.site import Request, Tab, command
+from heatlite.features.dashboard.site import BrowserRequest, Tab, command
 
 ACTIONS: Final = ("revert_drift", "accept_drift")
 
@@ -28,7 +28,7 @@ class ProjectDriftPage(ProjectPage):
 
     template, tab = "drift.html", "drift"
 
-    def values(self, req: Request, api: Api, **parts: str) -> Mapping[str, object]:
+    def values(self, req: BrowserRequest, api: ProjectApi, **parts: str) -> Mapping[str, object]:
         found = api.get("/drift", **page_query(req))
         listed = _listed(found)
         roots = [text(one.get("root_stack_id")) for one in as_maps(as_map(found.get("drift")).get("resources"))]
@@ -43,7 +43,7 @@ class StackDriftPage(StackPage):
 
     template, part = "stack_drift.html", "drift"
 
-    def values(self, req: Request, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
+    def values(self, req: BrowserRequest, api: ProjectApi, path: str, stack: JsonMap) -> Mapping[str, object]:
         found, name = api.get(f"{path}/drift", **page_query(req)), req.get_param("plan", default="")
         has_ways_out = stack.get("parent") is None and bool(as_map(found.get("drift")).get("drifted"))
         plan = _plan(api, path, name) if has_ways_out and name in ACTIONS else None
@@ -58,7 +58,7 @@ def _listed(found: JsonMap) -> Mapping[str, object]:
     return {"drift": drift, "entries": as_maps(drift.get("resources")), "next": following.get("marker", [""])[0]}
 
 
-def _plan(api: Api, path: str, name: str) -> JsonMap:
+def _plan(api: ProjectApi, path: str, name: str) -> JsonMap:
     """Return the plan of an action, or the reason why there is none."""
     try:
         return {"name": name, **as_map(as_map(api.send("PATCH", f"{path}/preview", {name: {}})).get("plan"))}
@@ -69,12 +69,12 @@ def _plan(api: Api, path: str, name: str) -> JsonMap:
         return {"name": name, "refusal": "" if error.status == HTTPStatus.FORBIDDEN else error.message}
 
 
-def _of_stack(_req: Request, _api: Api, stack: JsonMap) -> Mapping[str, object]:
+def _of_stack(_req: BrowserRequest, _api: ProjectApi, stack: JsonMap) -> Mapping[str, object]:
     """Return the numbers of a stack."""
     return {"drifted": as_map(stack.get("drift") or {}).get("drifted") or 0}
 
 
-def _of_stack_commands(api: Api, stack: JsonMap) -> Sequence[str]:
+def _of_stack_commands(api: ProjectApi, stack: JsonMap) -> Sequence[str]:
     return [command(api.project, "drift", "show", text(stack.get("stack_name")))]
 
 

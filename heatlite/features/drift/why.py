@@ -7,33 +7,35 @@ from heatlite.core.json import as_map
 from heatlite.core.wire.why import Fact
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.steps_out import stack_path
-from heatlite.engine.why.tree import Told, Tree
-from heatlite.engine.why.ways import Call, Ways
+from heatlite.engine.why.tree import ExplainedTree, Told
+from heatlite.engine.why.ways import WayCall, Ways
 from heatlite.features.drift.states import DriftState
 from heatlite.features.drift.store.store import DriftQuery, DriftStore, Listed
 
 MOST_TOLD = 1000
 
 
-def facts(store: DriftStore, tree: Tree) -> list[Told]:
+def facts(store: DriftStore, tree: ExplainedTree) -> list[Told]:
     """Read what is drifted in a tree, and return a fact for each."""
     root = tree.root
     query = DriftQuery((DriftState.DRIFTED,), roots=(root.id,), complete=True, limit=MOST_TOLD)
     return told(tree, store.page(root.project, query))
 
 
-def told(tree: Tree, drifted: Sequence[Listed]) -> list[Told]:
+def told(tree: ExplainedTree, drifted: Sequence[Listed]) -> list[Told]:
     """Return a fact for each drifted resource."""
     return [_told(tree, one) for one in drifted if one.drift is not None and one.stack_id in tree.by_id]
 
 
-def _told(tree: Tree, one: Listed) -> Told:
+def _told(tree: ExplainedTree, one: Listed) -> Told:
     root, path, drift = tree.root, tree.path(one.stack_id, one.name) or one.name, one.drift
     assert drift is not None
     ways = Ways(tree)
-    seen = ways.send("shows what differs", f"heatlite drift show {root.name}", Call("GET", stack_path(root, "/drift")))
+    seen = ways.send(
+        "shows what differs", f"heatlite drift show {root.name}", WayCall("GET", stack_path(root, "/drift"))
+    )
     command, asked = f"heatlite drift revert {root.name} {path}", as_map({"revert_drift": {"resources": [path]}})
-    revert = Call("POST", stack_path(root, "/actions"), asked)
+    revert = WayCall("POST", stack_path(root, "/actions"), asked)
     ways.operation(Operation.REVERT, root, "puts it back", command, revert, seen)
     ways.tell("makes the definition say it", f"heatlite drift accept {root.name}")
     leaves = "with ignore_drift in update_policy, to leave it as it is"

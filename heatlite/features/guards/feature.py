@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from heatlite.cli.session import PlanFacts
     from heatlite.core.status import ActionStatus
     from heatlite.engine.state.guarding import Guarding
-    from heatlite.engine.why.tree import Told, Tree
+    from heatlite.engine.why.tree import ExplainedTree, Told
     from heatlite.store.records import ActionRecord
 
 
@@ -37,7 +37,7 @@ class GuardsFeature(Feature):
 
         return components.of(Guards)
 
-    def why(self, components: "Components", tree: "Tree", told: "Sequence[Told]") -> "Sequence[Told]":
+    def why(self, components: "Components", tree: "ExplainedTree", told: "Sequence[Told]") -> "Sequence[Told]":
         from heatlite.features.guards.why import with_end
 
         return with_end(tree, told)

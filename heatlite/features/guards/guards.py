@@ -12,7 +12,7 @@ from heatlite.core.errors import Forbidden, HTTPBadRequest
 from heatlite.core.json import AnyMap, JsonMap
 from heatlite.core.status import ENDED_ACTIONS, Control
 from heatlite.core.validation import convert as checked
-from heatlite.core.wire.guards import ANY, GuardRequest, Unknown
+from heatlite.core.wire.guards import ANY, GuardRequest, SilenceMode
 from heatlite.feature import is_active
 from heatlite.features.guards.bodies import GuardKeys, matches
 from heatlite.features.guards.errors import GuardFiring
@@ -70,7 +70,7 @@ class Guards:
 
     def _check_heard(self, guard: GuardRequest) -> None:
         """Raise HTTPBadRequest for a guard that waits for reports where none can come."""
-        if not self._hears and guard != GuardRequest(guard.bake, unknown=Unknown.PASS):
+        if not self._hears and guard != GuardRequest(guard.bake, unknown=SilenceMode.PASS):
             raise HTTPBadRequest(
                 "guard: the feature healing is off, so no alert can be heard. Leave it at bake, with unknown: pass."
             )
@@ -107,7 +107,7 @@ class Guards:
         heard = frozenset(() if record is None else record.heard)
         if heard and {*guard.sources} - {ANY} <= heard:
             return BakeEnd.PASSED
-        return BakeEnd.UNKNOWN if guard.unknown is Unknown.PASS else None
+        return BakeEnd.UNKNOWN if guard.unknown is SilenceMode.PASS else None
 
     def bake(self, action_id: str, until: float) -> None:
         """Note until when an update bakes."""

@@ -7,7 +7,7 @@ from heatlite.core.wire.base import Answer, Time
 from heatlite.features.guards.store.records import FiredAlert
 
 
-class Phase(StrEnum):
+class GuardPhase(StrEnum):
     """Phases of an update with a guard."""
 
     UPDATE = "update"
@@ -32,7 +32,7 @@ class FiredGuard(Answer, frozen=True):
 class StackGuard(Answer, frozen=True):
     """The guard of the update that runs."""
 
-    phase: Phase
+    phase: GuardPhase
     """``update``: its changes are not made yet; ``bake``: it waits before its clean-up; ``rollback``."""
     until: Time | None
     """End of the bake, or ``null`` before it."""

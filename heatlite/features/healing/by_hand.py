@@ -23,11 +23,11 @@ from heatlite.engine.admission.admission import audit
 from heatlite.engine.operations.repairs import Repairs
 from heatlite.engine.state.conflict_rules import Operation, locked_error
 from heatlite.engine.state.requests import ShownPlan
-from heatlite.features.healing.loop.examining import Examined, claims_of, examined
-from heatlite.features.healing.loop.repairing import Chosen, held_error, selection_of
+from heatlite.features.healing.loop.examining import ExaminedIncident, claims_of, examined
+from heatlite.features.healing.loop.repairing import ChosenMember, held_error, selection_of
 from heatlite.features.healing.loop.scene import Scene, needs_mark
 from heatlite.features.healing.loop.sweep import HealingLoop
-from heatlite.features.healing.loop.tree import Place
+from heatlite.features.healing.loop.tree import SlotPlace
 from heatlite.features.healing.reports import API, DRIFT
 from heatlite.features.healing.rules.brakes import repair_brakes
 from heatlite.features.healing.rules.incident import pending
@@ -76,7 +76,7 @@ class HealByHand:
         Raises HealingHeld with the brakes that hold it, ResourceNotFound, InvalidStackState if nothing is marked,
         PlanChanged, RepairSpreads, and what refuses the update.
         """
-        def attempt(known: Examined) -> Sequence[str]:
+        def attempt(known: ExaminedIncident) -> Sequence[str]:
             with self._repairs.admitted(context, stack, "/actions", body) as root:
                 scene = self._scene(root)
                 paths = _paths(scene, asked)
@@ -176,12 +176,12 @@ def _nothing(scene: Scene) -> InvalidStackState:
     return InvalidStackState(NOTHING_MARKED.format(name))
 
 
-def _unlocked(place: Place) -> Place:
+def _unlocked(place: SlotPlace) -> SlotPlace:
     state = place.row.state_without_lock
     return replace(place, row=replace(place.row, verb=state.verb, status=state.status))
 
 
-def _is_marked(place: Place) -> bool:
+def _is_marked(place: SlotPlace) -> bool:
     """Return True for a failed check, but of a nested stack: its members decide."""
     return place.nested is None and (place.row.verb, place.row.status) == (Verb.CHECK, Status.FAILED)
 
@@ -190,7 +190,7 @@ def _ladder(scene: Scene, path: str) -> list[RepairStep]:
     return [one.step for one in scene.tree.policy.at(path).ladder]
 
 
-def _chosen(scene: Scene, steps: Mapping[str, RepairStep]) -> list[Chosen]:
+def _chosen(scene: Scene, steps: Mapping[str, RepairStep]) -> list[ChosenMember]:
     """Return the members to repair. Each path has an incident."""
     by_member: dict[str, list[str]] = {}
     for path in steps:
@@ -200,7 +200,7 @@ def _chosen(scene: Scene, steps: Mapping[str, RepairStep]) -> list[Chosen]:
         ladder, wanted = _ladder(scene, own[0]), steps[own[0]]
         incidents = [one for path in own for one in _incidents_at(scene, path)]
         position = ladder.index(wanted) if wanted in ladder else 0
-        chosen.append(Chosen(tuple(incidents), dict.fromkeys(own, wanted), position))
+        chosen.append(ChosenMember(tuple(incidents), dict.fromkeys(own, wanted), position))
     return chosen
 
 
@@ -224,7 +224,7 @@ def _incident(scene: Scene, path: str) -> IncidentRecord:
     )  # fmt: skip
 
 
-def _check_brakes(context: Context, scene: Scene, chosen: Sequence[Chosen], ignored: Sequence[Brake]) -> None:
+def _check_brakes(context: Context, scene: Scene, chosen: Sequence[ChosenMember], ignored: Sequence[Brake]) -> None:
     """Raise HealingHeld with all brakes that hold the members.
 
     Raises StackLocked for a lock on the path.
@@ -238,7 +238,7 @@ def _check_brakes(context: Context, scene: Scene, chosen: Sequence[Chosen], igno
         raise held_error(frozenset(held), scene.tree.root, [path for one in chosen for path in one.steps])
 
 
-def _brakes(scene: Scene, chosen: Chosen) -> Iterator[Brake]:
+def _brakes(scene: Scene, chosen: ChosenMember) -> Iterator[Brake]:
     any_time = scene.tree.policy.at(chosen.incidents[0].path).step_at(chosen.position).any_time
     for incident in chosen.incidents:
         place = scene.tree.places.get(incident.path)
@@ -249,7 +249,7 @@ def _brakes(scene: Scene, chosen: Chosen) -> Iterator[Brake]:
                 yield one.brake
 
 
-def _crowded(scene: Scene, chosen: Sequence[Chosen]) -> Iterator[Brake]:
+def _crowded(scene: Scene, chosen: Sequence[ChosenMember]) -> Iterator[Brake]:
     """Yield the brakes of scopes that too many members at once would exceed."""
     for scope, wanted in Counter(one.scope for one in chosen).items():
         settings, facts = scene.tree.policy.of_scope(scope), scene.tree.scope_facts(scope, scene.now)
@@ -259,5 +259,5 @@ def _crowded(scene: Scene, chosen: Sequence[Chosen]) -> Iterator[Brake]:
             yield Brake.RATE
 
 
-def _stacks(place: Place) -> tuple[StackRecord, ...]:
+def _stacks(place: SlotPlace) -> tuple[StackRecord, ...]:
     return place.stacks if place.nested is None else (*place.stacks, place.nested)

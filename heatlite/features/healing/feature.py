@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from heatlite.api.components import Components
     from heatlite.core.actions.decisions import Decider
     from heatlite.core.clock import Clock
-    from heatlite.engine.why.tree import Told, Tree
+    from heatlite.engine.why.tree import ExplainedTree, Told
     from heatlite.store.store import Store
 
 
@@ -40,9 +40,9 @@ class HealingFeature(Feature):
     pages = "heatlite.features.healing.pages"
 
     def credentials(self, store: "Store", clock: "Clock") -> "Sequence[Credentials]":
-        from heatlite.features.healing.api.tokens import IntakeTokens
+        from heatlite.features.healing.api.tokens import IntakeTokenAccess
 
-        return (IntakeTokens(store, clock),)
+        return (IntakeTokenAccess(store, clock),)
 
     def sweeps(self, components: "Components", one_command: bool) -> Sequence[Callable[[], None]]:
         from heatlite.features.healing.store.store import HealingStore
@@ -58,7 +58,7 @@ class HealingFeature(Feature):
 
         return (sweep,)
 
-    def why(self, components: "Components", tree: "Tree", told: "Sequence[Told]") -> "Sequence[Told]":
+    def why(self, components: "Components", tree: "ExplainedTree", told: "Sequence[Told]") -> "Sequence[Told]":
         from heatlite.features.healing.why import read
 
         return read(components.store, tree, told)

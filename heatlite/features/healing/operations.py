@@ -21,11 +21,11 @@ from heatlite.engine.admission.admission import audit
 from heatlite.engine.admission.offered_types import check_types
 from heatlite.engine.state.conflict_rules import Operation, locked_error
 from heatlite.features.healing.errors import PolicyChanged
-from heatlite.features.healing.loop.examining import Examined, examined
+from heatlite.features.healing.loop.examining import ExaminedIncident, examined
 from heatlite.features.healing.loop.scene import Scene
 from heatlite.features.healing.loop.sweep import HealingLoop
 from heatlite.features.healing.rules.brakes import ScopeFacts, repair_cooldown_until
-from heatlite.features.healing.rules.incident import Event
+from heatlite.features.healing.rules.incident import IncidentEvent
 from heatlite.features.healing.rules.policy import PolicySettings, check_policy
 from heatlite.features.healing.rules.windows import next_start, opened_at
 from heatlite.features.healing.store.incidents import decision_of
@@ -58,7 +58,7 @@ class ScopeView(Struct, frozen=True):
     """Repairs begun in the period of `max_repairs`."""
 
 
-class Overview(Struct, frozen=True):
+class HealingOverview(Struct, frozen=True):
     """The healing of a tree: its policy, scopes and open incidents."""
 
     policy: HealingPolicyRecord | None
@@ -77,7 +77,7 @@ class HealingOperations:
 
     # -- policies ----------------------------------------------------------------------------------------
 
-    def overview(self, stack: StackRecord) -> Overview:
+    def overview(self, stack: StackRecord) -> HealingOverview:
         """Return the healing of a tree. Raises HTTPBadRequest for a nested stack."""
         _require_root(stack)
         tree, now = self._loop.tree(stack, self._clock.now()), self._clock.now()
@@ -90,7 +90,7 @@ class HealingOperations:
             opens = None if is_open else next_start(settings.windows, now)
             recent = sum(begun > now - settings.repairs_per for begun in facts.begun)
             scopes.append(ScopeView(scope, facts, settings, record, cooled, opens, recent))
-        return Overview(self._rows.policies.get(stack.id), tuple(scopes), tuple(tree.incidents))
+        return HealingOverview(self._rows.policies.get(stack.id), tuple(scopes), tuple(tree.incidents))
 
     def put_policy(self, context: Context, stack: StackRecord, document: JsonMap) -> None:
         """Store the policy of a root stack.
@@ -187,7 +187,7 @@ class HealingOperations:
             if incident.state is IncidentState.PROPOSED:
                 self._store.listeners.decided(decision_of(DecisionStep.REJECTED, incident, context))
             told = f"closed by {context.user}: {reason}" if reason else f"closed by {context.user}"
-            self._loop.apply(scene, incident, Event.CLEARED, now, told)
+            self._loop.apply(scene, incident, IncidentEvent.CLEARED, now, told)
             left = self.incident(context.project, incident_id)
             if left.state is not IncidentState.CLOSED:
                 raise ActionConflict(f"Incident {left.id} is {left.state}, and something happens to it: try again.")
@@ -205,7 +205,7 @@ class HealingOperations:
         """
         now = self._clock.now()
 
-        def attempt(known: Examined) -> None:
+        def attempt(known: ExaminedIncident) -> None:
             with self._store.transaction():
                 incident, scene = self._open(context, incident_id, now)
                 check_types(context, self._store.resources.types(incident.root_id))

@@ -7,22 +7,22 @@ from typing import Final
 
 from heatlite.core.errors import HeatliteError
 from heatlite.core.json import Json, JsonMap, as_map, as_maps
-from heatlite.features.dashboard.client import Api, ApiError, href, quoted, text
+from heatlite.features.dashboard.client import ApiError, ProjectApi, href, quoted, text
 from heatlite.features.dashboard.frames import (
     PAGE,
-    Decision,
+    DecisionKind,
     Fields,
     Pages,
     ProjectPage,
     Section,
-    Waiting,
+    WaitingRequests,
     following,
     names_of,
     options,
     page_query,
     stack_action,
 )
-from heatlite.features.dashboard.site import Request, Tab, command
+from heatlite.features.dashboard.site import BrowserRequest, Tab, command
 from heatlite.features.healing.terms import IGNORABLE, policy_of_yaml
 from heatlite.template.source.loader import load
 
@@ -32,7 +32,7 @@ class HealingPage(ProjectPage):
 
     template, tab = "healing.html", "healing"
 
-    def values(self, req: Request, api: Api, **parts: str) -> Mapping[str, object]:
+    def values(self, req: BrowserRequest, api: ProjectApi, **parts: str) -> Mapping[str, object]:
         asked = page_query(req, "state")
         if asked.get("state") == "any":
             del asked["state"]
@@ -58,11 +58,11 @@ class HealingPage(ProjectPage):
 OPEN_STATES: Final = "OBSERVED,CONFIRMED,MARKED,PROPOSED,REPAIRING,SETTLING"
 
 
-def _close(api: Api, given: Fields) -> Json:
+def _close(api: ProjectApi, given: Fields) -> Json:
     return api.send("POST", f"/incidents/{quoted(given['id'])}/close", {"reason": given.get("reason", "")})
 
 
-def _approve_repair(api: Api, given: Fields) -> Json:
+def _approve_repair(api: ProjectApi, given: Fields) -> Json:
     body: JsonMap = {"plan_digest": given.get("digest", "")}
     return api.send("POST", f"/incidents/{quoted(given['id'])}/approve", body)
 
@@ -75,7 +75,7 @@ def _heal(fields: Fields) -> Json:
     return given | ({"plan_digest": fields["digest"]} if fields.get("digest") else {})
 
 
-def _policy(api: Api, stack: str, fields: Fields) -> None:
+def _policy(api: ProjectApi, stack: str, fields: Fields) -> None:
     try:
         document = policy_of_yaml(load(fields.get("policy", ""), "policy", "Healing policy").data)
     except HeatliteError as error:
@@ -86,7 +86,7 @@ def _policy(api: Api, stack: str, fields: Fields) -> None:
 # -- the page of a stack's health --------------------------------------------------------------------------
 
 
-def _of_health(req: Request, api: Api, stack: JsonMap) -> Mapping[str, object]:
+def _of_health(req: BrowserRequest, api: ProjectApi, stack: JsonMap) -> Mapping[str, object]:
     """Return the plan of a repair, incidents and the policy."""
     path = f"/stacks/{quoted(text(stack.get('stack_name')))}/{text(stack.get('id'))}"
     plan, refusal = _repair(api, path, stack)
@@ -103,7 +103,7 @@ def _of_health(req: Request, api: Api, stack: JsonMap) -> Mapping[str, object]:
     }
 
 
-def _of_health_commands(api: Api, stack: JsonMap) -> Sequence[str]:
+def _of_health_commands(api: ProjectApi, stack: JsonMap) -> Sequence[str]:
     name = text(stack.get("stack_name"))
     return [command(api.project, "health", "show", name), command(api.project, "healing", "show", name)]
 
@@ -115,7 +115,7 @@ def page_of(found: Sequence[JsonMap], marker: str) -> tuple[Sequence[JsonMap], s
     return shown, text(shown[-1].get("id")) if len(found) > start + PAGE else ""
 
 
-def _repair(api: Api, path: str, stack: JsonMap) -> tuple[JsonMap, str]:
+def _repair(api: ProjectApi, path: str, stack: JsonMap) -> tuple[JsonMap, str]:
     """Return the plan of a repair, or the reason why there is none."""
     if not as_map(stack.get("health")).get("unhealthy"):
         return {}, ""
@@ -128,7 +128,7 @@ def _repair(api: Api, path: str, stack: JsonMap) -> tuple[JsonMap, str]:
         return {}, "" if error.status == HTTPStatus.FORBIDDEN else error.message
 
 
-def _healing(api: Api, path: str, stack: JsonMap) -> JsonMap:
+def _healing(api: ProjectApi, path: str, stack: JsonMap) -> JsonMap:
     """Return the policy, the scopes and the incidents of a root stack."""
     try:
         return api.get(f"{path}/healing")
@@ -138,7 +138,7 @@ def _healing(api: Api, path: str, stack: JsonMap) -> JsonMap:
         return {}
 
 
-def _holder(api: Api, stack: JsonMap) -> JsonMap:
+def _holder(api: ProjectApi, stack: JsonMap) -> JsonMap:
     """Return the stack that holds a nested one; an empty object for a root stack."""
     if stack.get("parent") is None:
         return {}
@@ -149,10 +149,10 @@ def _holder(api: Api, stack: JsonMap) -> JsonMap:
 # -- approvals ---------------------------------------------------------------------------------------------
 
 
-def _proposed(api: Api) -> Waiting:
+def _proposed(api: ProjectApi) -> WaitingRequests:
     found = api.get("/incidents", state="PROPOSED")
     items = as_maps(found.get("incidents"))
-    return Waiting(
+    return WaitingRequests(
         items,
         stacks=[text(one.get("root_stack_id")) for one in items],
         notice="More repairs wait." if href(found.get("links"), "next") else "",
@@ -176,7 +176,7 @@ PAGES = Pages(
     pages_of_forms={"close": "/healing"},
     after_stack_forms={"heal": "/progress"},
     decisions=(
-        Decision(
+        DecisionKind(
             "repair",
             template="approve_repairs.html",
             waiting=_proposed,

@@ -28,7 +28,7 @@ DEFAULT_TTL = 21600
 """Seconds without a report after which an incident expires."""
 
 
-class Report(Struct, frozen=True):
+class AlertReport(Struct, frozen=True):
     """One alert in one request."""
 
     key: str
@@ -51,7 +51,7 @@ class Report(Struct, frozen=True):
     """True if the report is about all open episodes whose key begins with `key`."""
 
 
-class Outcome(Struct, frozen=True):
+class ReportOutcome(Struct, frozen=True):
     """The result of one report."""
 
     index: int

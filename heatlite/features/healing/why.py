@@ -10,11 +10,11 @@ from heatlite.core.status import Verb
 from heatlite.core.wire.why import Fact
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.steps_out import stack_path
-from heatlite.engine.why.tree import Told, Tree
-from heatlite.engine.why.ways import Call, Ways, with_first
+from heatlite.engine.why.tree import ExplainedTree, Told
+from heatlite.engine.why.ways import WayCall, Ways, with_first
 from heatlite.features.healing.loop.tree import has_failed
 from heatlite.features.healing.reports import API, DRIFT
-from heatlite.features.healing.rules.policy import DEFAULT, Policy, read_policy
+from heatlite.features.healing.rules.policy import DEFAULT, TreePolicy, read_policy
 from heatlite.features.healing.store.records import HealingScopeRecord, HealthSourceRecord, IncidentRecord
 from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import IGNORABLE, Brake, IncidentState, Mode
@@ -24,11 +24,11 @@ SHOWS, SHOWS_SCOPES = "health:show", "stacks:show_healing"
 WORKED_ON = frozenset({IncidentState.REPAIRING, IncidentState.SETTLING})
 
 
-def read(store: Store, tree: Tree, told: Sequence[Told]) -> list[Told]:
+def read(store: Store, tree: ExplainedTree, told: Sequence[Told]) -> list[Told]:
     """Read the incidents and the brakes of a tree, and return all facts."""
     rows = store.of(HealingStore)
     incidents = rows.incidents.open_of_root(tree.root.id)
-    policy: Policy | None = DEFAULT
+    policy: TreePolicy | None = DEFAULT
     if has_failed(store, tree.root):
         policy = None
     elif incidents or any(one.fact.code == "marked" for one in told):
@@ -40,12 +40,12 @@ def read(store: Store, tree: Tree, told: Sequence[Told]) -> list[Told]:
 
 
 def facts(
-    tree: Tree,
+    tree: ExplainedTree,
     told: Sequence[Told],
     incidents: Sequence[IncidentRecord],
     scopes: Mapping[str, HealingScopeRecord],
     storms: Sequence[HealthSourceRecord],
-    policy: Policy | None,
+    policy: TreePolicy | None,
 ) -> list[Told]:
     """Return the facts on a tree with those of healing.
 
@@ -62,7 +62,7 @@ def facts(
     return found
 
 
-def _with_repair(tree: Tree, told: Told, policy: Policy | None) -> Told:
+def _with_repair(tree: ExplainedTree, told: Told, policy: TreePolicy | None) -> Told:
     if told.fact.code != "marked" or told.fact.path is None or policy is None:
         return told
     ways = Ways(tree)
@@ -70,22 +70,22 @@ def _with_repair(tree: Tree, told: Told, policy: Policy | None) -> Told:
     return replace(told, fact=with_first(told.fact, ways.steps))
 
 
-def _switched_off(policy: Policy, path: str, source: str) -> list[Brake]:
+def _switched_off(policy: TreePolicy, path: str, source: str) -> list[Brake]:
     """Return the brake of a policy that repairs nothing by itself: a person may."""
     return [Brake.MODE_OFF] if policy.at(path).mode_of(source) is Mode.OFF else []
 
 
-def _heal(tree: Tree, ways: Ways, path: str, ignored: Sequence[Brake] = ()) -> None:
+def _heal(tree: ExplainedTree, ways: Ways, path: str, ignored: Sequence[Brake] = ()) -> None:
     options = "".join(f" --ignore {one}" for one in ignored)
     command = f"heatlite heal {tree.root.name} {path}{options}"
     asked: JsonMap = {"resources": [path], **({"ignore": [*ignored]} if ignored else {})}
     ways.planned(Operation.HEAL, tree.root, "repairs it, as far as the brakes allow", command, {"heal": asked})
 
 
-def _storm(tree: Tree, source: HealthSourceRecord) -> Told:
+def _storm(tree: ExplainedTree, source: HealthSourceRecord) -> Told:
     ways, path = Ways(tree), f"/v1/{source.project}/health/{source.name}/acknowledge"
     command = f"heatlite health source acknowledge {source.name}"
-    ways.send("ends the storm; its incidents need a new report", command, Call("POST", path))
+    ways.send("ends the storm; its incidents need a new report", command, WayCall("POST", path))
     text = f"{source.name} reports many resources at once: nothing that it reports is marked or repaired"
     fact = Fact(
         code="storm", what="source", id=source.name, since=to_text(source.storm_since), text=text, way_out=ways.steps
@@ -93,7 +93,7 @@ def _storm(tree: Tree, source: HealthSourceRecord) -> Told:
     return Told(fact, tree.root.id, SHOWS)
 
 
-def _scope(tree: Tree, record: HealingScopeRecord) -> Iterator[Told]:
+def _scope(tree: ExplainedTree, record: HealingScopeRecord) -> Iterator[Told]:
     root, scope = tree.root, record.scope
     if record.open_since is not None:
         ways = Ways(tree)
@@ -106,13 +106,13 @@ def _scope(tree: Tree, record: HealingScopeRecord) -> Iterator[Told]:
         ways, path = Ways(tree), stack_path(root, "/healing/acknowledge")
         command = f"heatlite healing acknowledge {root.name} {scope}"
         if root.state_without_lock[0] is not Verb.DELETE:
-            ways.send("lets it be repaired again", command, Call("POST", path, {"scope": scope}))
+            ways.send("lets it be repaired again", command, WayCall("POST", path, {"scope": scope}))
         text = f"{scope} is repaired no more: {record.failures} repairs have failed in a row"
         fact = Fact(code="scope_suspended", what="scope", id=scope, text=text, way_out=ways.steps)
         yield Told(fact, root.id, SHOWS_SCOPES)
 
 
-def _incident(tree: Tree, incident: IncidentRecord, policy: Policy | None) -> Iterator[Told]:
+def _incident(tree: ExplainedTree, incident: IncidentRecord, policy: TreePolicy | None) -> Iterator[Told]:
     if incident.state in WORKED_ON or incident.stack_id not in tree.by_id:
         return
     brakes = [one for one in (incident.reason, *incident.also) if one is not None]
@@ -128,12 +128,12 @@ def _incident(tree: Tree, incident: IncidentRecord, policy: Policy | None) -> It
         yield _told("incident_held", "incident", incident, f"{text} {', '.join(brakes)}", ways)
 
 
-def _proposed(tree: Tree, incident: IncidentRecord, others: Sequence[Brake]) -> Told:
+def _proposed(tree: ExplainedTree, incident: IncidentRecord, others: Sequence[Brake]) -> Told:
     ways, command = Ways(tree), f"heatlite incident approve {incident.id}"
     path = f"/v1/{incident.project}/incidents/{incident.id}/approve"
-    call = Call("POST", path, {"plan_digest": incident.plan_digest})
+    call = WayCall("POST", path, {"plan_digest": incident.plan_digest})
     if others:
-        look = Call("GET", f"/v1/{incident.project}/incidents/{incident.id}")
+        look = WayCall("GET", f"/v1/{incident.project}/incidents/{incident.id}")
         ways.after_look(Operation.HEAL, tree.root, "begins the repair, once nothing holds it", command, call, look)
     else:
         ways.operation(Operation.HEAL, tree.root, "begins the repair", command, call)
@@ -143,10 +143,10 @@ def _proposed(tree: Tree, incident: IncidentRecord, others: Sequence[Brake]) -> 
     return _told("approval", "approval", incident, text, ways)
 
 
-def _close(tree: Tree, ways: Ways, incident: IncidentRecord) -> None:
+def _close(tree: ExplainedTree, ways: Ways, incident: IncidentRecord) -> None:
     path, command = f"/v1/{incident.project}/incidents/{incident.id}/close", f"heatlite incident close {incident.id}"
     told = "closes it, and mutes its alerts until they have resolved once"
-    ways.operation(Operation.HEAL, tree.root, told, command, Call("POST", path, {"reason": ""}))
+    ways.operation(Operation.HEAL, tree.root, told, command, WayCall("POST", path, {"reason": ""}))
 
 
 def _told(code: str, what: str, incident: IncidentRecord, text: str, ways: Ways) -> Told:

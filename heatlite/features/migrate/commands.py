@@ -12,7 +12,7 @@ from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, connect
 from heatlite.core.json import Json, dump
 from heatlite.features.migrate import transport
-from heatlite.features.migrate.ledger import DONE, Ledger, Move, State, load, moved
+from heatlite.features.migrate.ledger import DONE, MigrationLedger, MigrationState, StackMove, load, moved
 from heatlite.features.migrate.moves import Migration
 from heatlite.features.migrate.source import stack_names
 
@@ -41,7 +41,7 @@ VALUES = argument(
 def plan(arguments: argparse.Namespace, host: Host) -> int:
     """Judge stacks. The exit code is 1 if one of them cannot be taken."""
     with _migration(arguments, host) as (migration, ledger, names):
-        return _each(arguments, ledger, names, migration.plan, State.BLOCKED)
+        return _each(arguments, ledger, names, migration.plan, MigrationState.BLOCKED)
 
 
 @migrate.command(
@@ -53,7 +53,15 @@ def run(arguments: argparse.Namespace, host: Host) -> int:
     need_consent(arguments, "migrate run adopts stacks")
     with _migration(arguments, host) as (migration, ledger, names):
         agree(arguments, f"Adopt {', '.join(names)}?")
-        return _each(arguments, ledger, names, migration.run, State.BLOCKED, State.UNDONE, State.ADOPTING)
+        return _each(
+            arguments,
+            ledger,
+            names,
+            migration.run,
+            MigrationState.BLOCKED,
+            MigrationState.UNDONE,
+            MigrationState.ADOPTING,
+        )
 
 
 @migrate.command(
@@ -66,11 +74,17 @@ def finish(arguments: argparse.Namespace, host: Host) -> int:
     arguments.values = None
     with _migration(arguments, host) as (migration, ledger, names):
         agree(arguments, f"Let go of {', '.join(names)} in {arguments.source}?")
-        return _each(arguments, ledger, names, migration.finish, *(set(State) - {State.RELEASED, State.RETAINED}))
+        return _each(
+            arguments,
+            ledger,
+            names,
+            migration.finish,
+            *(set(MigrationState) - {MigrationState.RELEASED, MigrationState.RETAINED}),
+        )
 
 
 @contextmanager
-def _migration(arguments: argparse.Namespace, host: Host) -> Iterator[tuple[Migration, Ledger, list[str]]]:
+def _migration(arguments: argparse.Namespace, host: Host) -> Iterator[tuple[Migration, MigrationLedger, list[str]]]:
     """Connect both sides. Yields the migration with the names of its stacks."""
     if arguments.all == bool(arguments.stacks):
         raise Misuse("Name stacks, or give --all.")
@@ -86,7 +100,7 @@ def _migration(arguments: argparse.Namespace, host: Host) -> Iterator[tuple[Migr
         yield Migration(source, session.client, ledger, hidden), ledger, names
 
 
-def _bind(arguments: argparse.Namespace, ledger: Ledger, place: str) -> None:
+def _bind(arguments: argparse.Namespace, ledger: MigrationLedger, place: str) -> None:
     """Keep the record to one Heat: its stacks would seem to be gone in another one.
 
     Raises CommandError.
@@ -99,7 +113,7 @@ def _bind(arguments: argparse.Namespace, ledger: Ledger, place: str) -> None:
     ledger.heat = place
 
 
-def _names(arguments: argparse.Namespace, ledger: Ledger, listed: list[str]) -> list[str]:
+def _names(arguments: argparse.Namespace, ledger: MigrationLedger, listed: list[str]) -> list[str]:
     """Return all stacks of the Heat; to finish, those taken."""
     if arguments.run is finish:
         return [one.name for one in ledger.moves.values() if one.state in DONE]
@@ -114,20 +128,24 @@ def _values(file: Path | None) -> Mapping[str, Mapping[str, Json]]:
 
 
 def _each(
-    arguments: argparse.Namespace, ledger: Ledger, names: list[str], step: Callable[[str], Move], *bad: State
+    arguments: argparse.Namespace,
+    ledger: MigrationLedger,
+    names: list[str],
+    step: Callable[[str], StackMove],
+    *bad: MigrationState,
 ) -> int:
     """Do a step for each stack and report.
 
     The others go on after a stack that fails.
     """
-    done: list[Move] = []
+    done: list[StackMove] = []
     has_failed = False
     for name in names:
         try:
             move = step(name)
         except CommandError as error:
             has_failed = True
-            known = ledger.find(name) or Move(name, "", State.BLOCKED)
+            known = ledger.find(name) or StackMove(name, "", MigrationState.BLOCKED)
             move = moved(known, known.state, str(error))
         except OSError as error:
             raise CommandError(f"--record {arguments.record}: {error.strerror}. Run it again to continue.") from None

@@ -19,7 +19,7 @@ ALLOWED: Final = frozenset({"CREATE", "UPDATE", "ADOPT", "CHECK", "RESUME", "ROL
 """Actions after whose success a stack can be taken."""
 
 
-class Kind(StrEnum):
+class FindingKind(StrEnum):
     """Kinds of findings."""
 
     STATE = "state"
@@ -34,18 +34,25 @@ class Kind(StrEnum):
 
 
 BLOCKING: Final = frozenset(
-    {Kind.STATE, Kind.NAME_TAKEN, Kind.MISSING_TYPE, Kind.SECRET, Kind.INVALID, Kind.NO_ID}
+    {
+        FindingKind.STATE,
+        FindingKind.NAME_TAKEN,
+        FindingKind.MISSING_TYPE,
+        FindingKind.SECRET,
+        FindingKind.INVALID,
+        FindingKind.NO_ID,
+    }
 )
 """Kinds that keep a stack from being taken."""
 
 
-class Finding(Struct, frozen=True):
+class MigrationFinding(Struct, frozen=True):
     """One thing to know about a stack.
 
     `path` is a resource or a parameter; empty for the stack itself.
     """
 
-    kind: Kind
+    kind: FindingKind
     path: str
     text: str
 
@@ -59,46 +66,46 @@ class Finding(Struct, frozen=True):
         return {"kind": self.kind.value, "path": self.path, "text": self.text, "blocks": self.blocks}
 
 
-def judged(found: FoundStack, types: Container[str], hidden: Mapping[str, Json]) -> list[Finding]:
+def judged(found: FoundStack, types: Container[str], hidden: Mapping[str, Json]) -> list[MigrationFinding]:
     """Return the findings about a stack, those that block first.
 
     `types` are the types of heatlite.
     """
     findings = _state(found)
     findings += [
-        Finding(Kind.SECRET, name, "Heat does not show its value: give it in the file of --values.")
+        MigrationFinding(FindingKind.SECRET, name, "Heat does not show its value: give it in the file of --values.")
         for name in unknown_values(found, hidden)
     ]
     for path, one in found.walk():
         findings += _resource(path, one, types)
     if _mentions(found.template, "OS::stack_id") or _mentions(found.template, "AWS::StackId"):
         text = "the template uses the stack's id, which is another in heatlite; objects keep the old one."
-        findings.append(Finding(Kind.STACK_ID, "", text))
+        findings.append(MigrationFinding(FindingKind.STACK_ID, "", text))
     return sorted(findings, key=lambda one: not one.blocks)
 
 
-def _state(found: FoundStack) -> list[Finding]:
+def _state(found: FoundStack) -> list[MigrationFinding]:
     action, _, status = found.status.partition("_")
     if status == "COMPLETE" and action in ALLOWED:
         return []
     text = f"its status in Heat is {found.status}: bring it to a completed create, update or resume first."
-    return [Finding(Kind.STATE, "", text)]
+    return [MigrationFinding(FindingKind.STATE, "", text)]
 
 
-def _resource(path: str, one: FoundResource, types: Container[str]) -> list[Finding]:
+def _resource(path: str, one: FoundResource, types: Container[str]) -> list[MigrationFinding]:
     findings = []
     if not one.status.endswith("_COMPLETE") or one.status.startswith(("INIT_", "DELETE_", "SUSPEND_")):
-        findings.append(Finding(Kind.STATE, path, f"its status in Heat is {one.status}."))
+        findings.append(MigrationFinding(FindingKind.STATE, path, f"its status in Heat is {one.status}."))
     elif not one.physical_id and one.type not in WITHOUT_ID:
-        findings.append(Finding(Kind.NO_ID, path, f"Heat has no physical id for it ({one.type})."))
+        findings.append(MigrationFinding(FindingKind.NO_ID, path, f"Heat has no physical id for it ({one.type})."))
     if one.nested is None and one.type not in types and not is_file(one.type):
-        findings.append(Finding(Kind.MISSING_TYPE, path, f"heatlite has no type {one.type}."))
+        findings.append(MigrationFinding(FindingKind.MISSING_TYPE, path, f"heatlite has no type {one.type}."))
     if one.type in SIGNALLED:
         text = "its address for signals is another in heatlite; senders keep the old one until they are changed."
-        findings.append(Finding(Kind.ADDRESS, path, text))
+        findings.append(MigrationFinding(FindingKind.ADDRESS, path, text))
     if one.type == "OS::Nova::Server" and one.attributes.get("os_collect_config"):
         text = "the agent on the server asks Heat for its software until its configuration or the server is replaced."
-        findings.append(Finding(Kind.AGENT, path, text))
+        findings.append(MigrationFinding(FindingKind.AGENT, path, text))
     return findings
 
 

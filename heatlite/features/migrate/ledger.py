@@ -8,13 +8,13 @@ from msgspec.structs import replace
 
 from heatlite.core.json import JsonMap, parse, pretty
 from heatlite.core.runtime.file_locks import locked
-from heatlite.features.migrate.findings import Finding
+from heatlite.features.migrate.findings import MigrationFinding
 
 FORMAT = 1
 """Version of the file."""
 
 
-class State(StrEnum):
+class MigrationState(StrEnum):
     """States of a stack in a migration."""
 
     PLANNED = "planned"
@@ -26,11 +26,11 @@ class State(StrEnum):
     RETAINED = "retained"
 
 
-DONE = frozenset({State.TAKEN, State.RELEASED, State.RETAINED})
+DONE = frozenset({MigrationState.TAKEN, MigrationState.RELEASED, MigrationState.RETAINED})
 """States in which heatlite has the stack."""
 
 
-class Move(Struct, frozen=True):
+class StackMove(Struct, frozen=True):
     """One stack.
 
     `resources` counts all depths. `changes` are resources that the first plan would change, `outputs` the names of
@@ -39,13 +39,13 @@ class Move(Struct, frozen=True):
 
     name: str
     source_id: str
-    state: State
+    state: MigrationState
     resources: int = 0
     target_id: str = ""
     reason: str = ""
     changes: tuple[str, ...] = ()
     outputs: tuple[str, ...] = field(default=(), name="outputs_that_differ")
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[MigrationFinding, ...] = ()
 
     def to_json(self) -> JsonMap:
         """Return the form in the file and in reports."""
@@ -64,23 +64,23 @@ class Move(Struct, frozen=True):
         return shown
 
 
-class Ledger(Struct):
+class MigrationLedger(Struct):
     """The stacks of a migration by name, and the file that has them.
 
     It has no values of parameters.
     """
 
     file: Path
-    moves: dict[str, Move] = {}
+    moves: dict[str, StackMove] = {}
     heat: str = ""
     """Address of the Heat's project; empty before the first use."""
 
-    def find(self, name: str) -> Move | None:
+    def find(self, name: str) -> StackMove | None:
         """Return a stack by its name, or by its id in the Heat."""
         by_id = (one for one in self.moves.values() if one.source_id == name)
         return self.moves.get(name) or next(by_id, None)
 
-    def put(self, move: Move) -> Move:
+    def put(self, move: StackMove) -> StackMove:
         """Keep the state of a stack, in the file too.
 
         Other commands may have written states of their stacks meanwhile. Raises OSError.
@@ -98,16 +98,18 @@ class Ledger(Struct):
         return {"format": FORMAT, "heat": self.heat, "stacks": [one.to_json() for one in self.moves.values()]}
 
 
-def load(file: Path) -> Ledger:
+def load(file: Path) -> MigrationLedger:
     """Read the file, if there is one. Raises ValueError for another content, OSError."""
     if not file.exists():
-        return Ledger(file)
+        return MigrationLedger(file)
     data = parse(file.read_text("utf-8"))
     if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("stacks"), list):
         raise ValueError(f"{file} is no record of a migration")
-    return Ledger(file, {one.name: one for one in convert(data["stacks"], list[Move])}, str(data.get("heat", "")))
+    return MigrationLedger(
+        file, {one.name: one for one in convert(data["stacks"], list[StackMove])}, str(data.get("heat", ""))
+    )
 
 
-def moved(move: Move, state: State, reason: str = "") -> Move:
+def moved(move: StackMove, state: MigrationState, reason: str = "") -> StackMove:
     """Return the stack in another state."""
     return replace(move, state=state, reason=reason)

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from heatlite.core.errors import ErrorAnswer
 from heatlite.core.json import Json, JsonMap, as_map, as_maps, as_texts
 from heatlite.features.migrate.document import document, environment
-from heatlite.features.migrate.findings import Finding, Kind, judged
-from heatlite.features.migrate.ledger import DONE, Ledger, Move, State, moved
+from heatlite.features.migrate.findings import FindingKind, MigrationFinding, judged
+from heatlite.features.migrate.ledger import DONE, MigrationLedger, MigrationState, StackMove, moved
 from heatlite.features.migrate.retaining import obstacles, retaining
 from heatlite.features.migrate.source import Api, FoundStack, path_of, read
 
@@ -29,7 +29,7 @@ class Migration:
         self,
         source: Api,
         target: Api,
-        ledger: Ledger,
+        ledger: MigrationLedger,
         hidden: Mapping[str, Mapping[str, Json]],
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -43,28 +43,28 @@ class Migration:
 
     # -- plan ----------------------------------------------------------------------------------------
 
-    def plan(self, name: str) -> Move:
+    def plan(self, name: str) -> StackMove:
         """Judge a stack. Writes to the ledger only.
 
     A stack whose move has begun stays as it is.
     """
         known = self._ledger.find(name)
-        if known is not None and known.state in {*DONE, State.ADOPTING}:
+        if known is not None and known.state in {*DONE, MigrationState.ADOPTING}:
             return known
         return self._judge(read(self._source, name))
 
-    def _judge(self, found: FoundStack) -> Move:
+    def _judge(self, found: FoundStack) -> StackMove:
         hidden = self._hidden.get(found.name, {})
         findings = judged(found, self._offered(), hidden)
         if _get(self._target, f"/stacks/{quote(found.name, safe='')}") is not None:
             text = "heatlite has a stack of this name: delete or abandon that first."
-            findings.insert(0, Finding(Kind.NAME_TAKEN, "", text))
-        missing = {one.text for one in findings if one.kind is Kind.MISSING_TYPE}
+            findings.insert(0, MigrationFinding(FindingKind.NAME_TAKEN, "", text))
+        missing = {one.text for one in findings if one.kind is FindingKind.MISSING_TYPE}
         for text in self._problems(found, hidden) if not missing else ():
-            findings.insert(0, Finding(Kind.INVALID, "", text))
-        state = State.BLOCKED if any(one.blocks for one in findings) else State.PLANNED
+            findings.insert(0, MigrationFinding(FindingKind.INVALID, "", text))
+        state = MigrationState.BLOCKED if any(one.blocks for one in findings) else MigrationState.PLANNED
         count = sum(1 for _ in found.walk())
-        return self._ledger.put(Move(found.name, found.id, state, count, findings=tuple(findings)))
+        return self._ledger.put(StackMove(found.name, found.id, state, count, findings=tuple(findings)))
 
     def _offered(self) -> frozenset[str]:
         if self._types is None:
@@ -82,7 +82,7 @@ class Migration:
 
     # -- run -----------------------------------------------------------------------------------------
 
-    def run(self, name: str) -> Move:
+    def run(self, name: str) -> StackMove:
         """Take a stack, or continue with it, and compare.
 
     heatlite gives a stack up again if the first plan has changes.
@@ -91,11 +91,11 @@ class Migration:
         if move is not None and move.state in DONE:
             return move
         found = read(self._source, name)
-        if move is None or move.state is not State.ADOPTING:
+        if move is None or move.state is not MigrationState.ADOPTING:
             move = self._judge(found)
-            if move.state is State.BLOCKED:
+            if move.state is MigrationState.BLOCKED:
                 return move
-            move = self._ledger.put(moved(move, State.ADOPTING))
+            move = self._ledger.put(moved(move, MigrationState.ADOPTING))
         if not move.target_id:
             move = self._ledger.put(replace(move, target_id=self._adopt(found)))
         return self._ledger.put(self._compared(move, found))
@@ -117,13 +117,15 @@ class Migration:
         answer = self._target.request("POST", "/stacks", {key: one for key, one in body.items() if one is not None})
         return str(as_map(as_map(answer).get("stack"))["id"])
 
-    def _compared(self, move: Move, found: FoundStack) -> Move:
+    def _compared(self, move: StackMove, found: FoundStack) -> StackMove:
         path = path_of(move.name, move.target_id)
         stack = self._settled(self._target, path)
         status = str(stack.get("stack_status"))
         if status not in UNUSED:
             # Another client made or changed it: an abandoned stack would lose track of its objects.
-            return moved(move, State.ADOPTING, f"heatlite has a stack of this name that is {status}: compare by hand")
+            return moved(
+                move, MigrationState.ADOPTING, f"heatlite has a stack of this name that is {status}: compare by hand"
+            )
         if status != "ADOPT_COMPLETE":
             return self._undone(move, path, f"{status}: {stack.get('stack_status_reason')}")
         answer = as_map(self._target.request("PATCH", f"{path}/preview", {}, {"plan": "True"}))
@@ -135,9 +137,9 @@ class Migration:
             return self._undone(move, path, "it has changed in Heat meanwhile: run again")
         outputs = {str(one["output_key"]): one.get("output_value") for one in as_maps(stack.get("outputs"))}
         differing = sorted(name for name, value in now.outputs.items() if outputs.get(name) != value)
-        return moved(replace(move, outputs=tuple(differing), changes=()), State.TAKEN)
+        return moved(replace(move, outputs=tuple(differing), changes=()), MigrationState.TAKEN)
 
-    def _undone(self, move: Move, path: str, reason: str) -> Move:
+    def _undone(self, move: StackMove, path: str, reason: str) -> StackMove:
         """Give the stack up in heatlite; its objects stay."""
         try:
             self._target.request("DELETE", f"{path}/abandon")
@@ -148,7 +150,7 @@ class Migration:
             if as_map(shown.get("stack")).get("stack_status") == "DELETE_COMPLETE":
                 break
             self._sleep(PAUSE)
-        return moved(replace(move, target_id=""), State.UNDONE, reason)
+        return moved(replace(move, target_id=""), MigrationState.UNDONE, reason)
 
     def _settled(self, api: Api, path: str) -> JsonMap:
         while True:
@@ -159,52 +161,60 @@ class Migration:
 
     # -- finish --------------------------------------------------------------------------------------
 
-    def finish(self, name: str) -> Move:
+    def finish(self, name: str) -> StackMove:
         """Let go of a taken stack in the Heat, never by a delete.
 
     The Heat abandons it, or an update has it retain all objects.
     """
         move = self._ledger.find(name)
-        if move is not None and move.state in DONE - {State.TAKEN}:
+        if move is not None and move.state in DONE - {MigrationState.TAKEN}:
             return move
-        if move is None or move.state is not State.TAKEN:
+        if move is None or move.state is not MigrationState.TAKEN:
             state = "not planned" if move is None else move.state.value
-            known = move or Move(name, "", State.PLANNED)
+            known = move or StackMove(name, "", MigrationState.PLANNED)
             return moved(known, known.state, f"it is {state}: run comes first")
         path = path_of(move.name, move.source_id)
         if (shown := _get(self._source, path)) is None or _is_gone(shown):
-            return self._ledger.put(moved(move, State.RELEASED, "Heat has it no more"))
+            return self._ledger.put(moved(move, MigrationState.RELEASED, "Heat has it no more"))
         if (taken := _get(self._target, path_of(move.name, move.target_id))) is None or _is_gone(taken):
-            return self._ledger.put(moved(replace(move, target_id=""), State.UNDONE, "heatlite has it no more"))
+            return self._ledger.put(
+                moved(replace(move, target_id=""), MigrationState.UNDONE, "heatlite has it no more")
+            )
         try:
             self._source.request("DELETE", f"{path}/abandon")
         except ErrorAnswer as error:
             if error.status not in (400, 403, 404):
                 raise
             return self._ledger.put(self._retained(move, path))
-        return self._ledger.put(moved(move, State.RELEASED, "abandoned in Heat"))
+        return self._ledger.put(moved(move, MigrationState.RELEASED, "abandoned in Heat"))
 
-    def _retained(self, move: Move, path: str) -> Move:
+    def _retained(self, move: StackMove, path: str) -> StackMove:
         """Have the Heat keep all objects of the stack if it is deleted there."""
         before = read(self._source, move.name)
         if hindering := obstacles(before):
             names = ', '.join(hindering)
             text = f"Heat forbids abandon, and an update would replace {names}: ask its operator to abandon it"
-            return moved(move, State.TAKEN, text)
+            return moved(move, MigrationState.TAKEN, text)
         body: JsonMap = {"template": retaining(before), "files": before.files}
         self._source.request("PATCH", path, body)
         stack = self._settled(self._source, path)
         if stack.get("stack_status") != "UPDATE_COMPLETE":
-            return moved(move, State.TAKEN, f"Heat: {stack.get('stack_status_reason')}: its objects are not retained")
+            return moved(
+                move, MigrationState.TAKEN, f"Heat: {stack.get('stack_status_reason')}: its objects are not retained"
+            )
         after = read(self._source, move.name)
         if retaining(after) != after.template:
             # A Heat without convergence may begin the update after its answer: this is the state before it.
-            return moved(move, State.TAKEN, "Heat has not updated the stack: its objects are not retained; try again")
+            return moved(
+                move, MigrationState.TAKEN, "Heat has not updated the stack: its objects are not retained; try again"
+            )
         ids = _ids(after)
         differs = [path for path, one in _ids(before).items() if ids.get(path) != one]
         if differs:
-            return moved(move, State.TAKEN, f"Heat has replaced {', '.join(differs)}: compare by hand")
-        return moved(move, State.RETAINED, f"`openstack stack delete {move.name}` in Heat keeps every object now")
+            return moved(move, MigrationState.TAKEN, f"Heat has replaced {', '.join(differs)}: compare by hand")
+        return moved(
+            move, MigrationState.RETAINED, f"`openstack stack delete {move.name}` in Heat keeps every object now"
+        )
 
 
 def _changes(plan: JsonMap) -> list[str]:

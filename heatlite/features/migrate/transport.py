@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 from heatlite.cli.client import Client
 from heatlite.cli.errors import CommandError
-from heatlite.cli.transport import Answer, Transport, Unreachable, decode
+from heatlite.cli.transport import ApiTransport, HttpAnswer, Unreachable, decode
 from heatlite.clients.cloud import CloudError
 from heatlite.core.errors import HeatliteError
 from heatlite.features.migrate import service
 
 
-class HeatTransport(Transport):
+class HeatTransport(ApiTransport):
     """HTTP with tokens of Keystone."""
 
     def __init__(self, heat: service.Heat) -> None:
@@ -19,7 +19,7 @@ class HeatTransport(Transport):
     def close(self) -> None:
         """Do nothing: the session closes its connections itself."""
 
-    def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
         try:
             status, answered, content = self._heat.send(method, target, headers, body)
         except CloudError as error:

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from heatlite.core.actions.decisions import Decider
     from heatlite.core.errors import Problem
     from heatlite.core.runtime.timer import Timer
-    from heatlite.engine.why.tree import Told, Tree
+    from heatlite.engine.why.tree import ExplainedTree, Told
     from heatlite.feature import Work
     from heatlite.store.records import ActionRecord
-    from heatlite.template.source.loader import Source
+    from heatlite.template.source.loader import SourceText
 
 
 class NodeSettings(FeatureSettings, frozen=True):
@@ -64,7 +64,7 @@ class NodesFeature(Feature):
     )
     pages = "heatlite.features.nodes.pages"
 
-    def problems(self, document: "Source") -> "Sequence[Problem] | None":
+    def problems(self, document: "SourceText") -> "Sequence[Problem] | None":
         from heatlite.features.nodes import playbook_text
 
         return playbook_text.problems(document) if playbook_text.KEY in document.data else None
@@ -95,7 +95,7 @@ class NodesFeature(Feature):
 
         return {NODE_ACTION: NodeActionDecider(components), PLAYBOOK_RUN: RunDecider(components)}
 
-    def why(self, components: "Components", tree: "Tree", told: "Sequence[Told]") -> "Sequence[Told]":
+    def why(self, components: "Components", tree: "ExplainedTree", told: "Sequence[Told]") -> "Sequence[Told]":
         from heatlite.core.json import as_map
         from heatlite.features.nodes.operations import NodeOperations
         from heatlite.features.nodes.store.store import NodeStore

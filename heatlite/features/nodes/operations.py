@@ -6,7 +6,7 @@ from heatlite.features.nodes.agents.client import Agents
 from heatlite.features.nodes.agents.registration import Nodes
 from heatlite.features.nodes.playbooks import Playbooks
 from heatlite.features.nodes.requests import NodeRequests
-from heatlite.features.nodes.transitions import Ledger
+from heatlite.features.nodes.transitions import NodeLedger
 
 if TYPE_CHECKING:
     from heatlite.api.components import Components
@@ -17,7 +17,7 @@ class NodeOperations:
 
     def __init__(self, core: "Components") -> None:
         store, clock, settings = core.store, core.clock, core.settings
-        self.ledger = ledger = Ledger(store, clock)
+        self.ledger = ledger = NodeLedger(store, clock)
         self.agents = Agents(settings)
         self.nodes = Nodes(store, clock, self.agents)
         self.requests = NodeRequests(store, clock, settings, ledger)

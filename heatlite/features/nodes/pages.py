@@ -8,22 +8,22 @@ from typing import Final
 from falcon import Response
 
 from heatlite.core.json import Json, JsonMap, as_map, as_maps, parse
-from heatlite.features.dashboard.client import Api, ApiError, href, quoted, text
+from heatlite.features.dashboard.client import ApiError, ProjectApi, href, quoted, text
 from heatlite.features.dashboard.frames import (
     Act,
-    Decision,
+    DecisionKind,
     Fields,
     Pages,
     ProjectPage,
     Section,
     StackPage,
-    Waiting,
+    WaitingRequests,
     following,
     labels,
     options,
     page_query,
 )
-from heatlite.features.dashboard.site import Request, Tab, command, refused
+from heatlite.features.dashboard.site import BrowserRequest, Tab, command, refused
 
 
 class NodeActionsPage(ProjectPage):
@@ -31,7 +31,7 @@ class NodeActionsPage(ProjectPage):
 
     template, tab = "nodes.html", "nodes"
 
-    def values(self, req: Request, api: Api, **parts: str) -> Mapping[str, object]:
+    def values(self, req: BrowserRequest, api: ProjectApi, **parts: str) -> Mapping[str, object]:
         asked = page_query(req, "state", "node")
         found = api.get("/node_actions", **asked)
         listed = as_maps(found.get("node_actions"))
@@ -48,7 +48,7 @@ class NodeActionPage(ProjectPage):
 
     template, tab = "node_action.html", "nodes"
 
-    def values(self, req: Request, api: Api, **parts: str) -> Mapping[str, object]:
+    def values(self, req: BrowserRequest, api: ProjectApi, **parts: str) -> Mapping[str, object]:
         one = as_map(api.get(f"/node_actions/{quoted(parts['node_action'])}").get("node_action"))
         return {"one": one, "commands": [command(api.project, "node", "show", text(one.get("id")))]}
 
@@ -67,7 +67,7 @@ class PlaybooksPage(ProjectPage):
 
     template, tab = "playbooks.html", "playbooks"
 
-    def values(self, req: Request, api: Api, **parts: str) -> Mapping[str, object]:
+    def values(self, req: BrowserRequest, api: ProjectApi, **parts: str) -> Mapping[str, object]:
         chosen = req.get_param("name", default="")
         document = START
         if chosen:
@@ -90,7 +90,7 @@ class NodesPage(StackPage):
     template = "stack_nodes.html"
     part = "nodes"
 
-    def values(self, req: Request, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
+    def values(self, req: BrowserRequest, api: ProjectApi, path: str, stack: JsonMap) -> Mapping[str, object]:
         found = api.get(f"{path}/nodes")
         nodes = as_maps(found.get("nodes"))
         return {
@@ -108,7 +108,7 @@ class NodesPage(StackPage):
             "plan": {},
         }
 
-    def on_post(self, req: Request, resp: Response, project: str, name: str, stack_id: str) -> None:
+    def on_post(self, req: BrowserRequest, resp: Response, project: str, name: str, stack_id: str) -> None:
         """Show the page with the plan of a playbook. Nothing is done."""
         playbook, error = req.fields.get("playbook", ""), ""
         plan: JsonMap = {}
@@ -128,31 +128,31 @@ class NodesPage(StackPage):
 
 
 def _decision(kind: str, deed: str) -> Act:
-    def act(api: Api, given: Fields) -> Json:
+    def act(api: ProjectApi, given: Fields) -> Json:
         body: JsonMap = {"digest": given["digest"]} if deed == "approve" and given.get("digest") else {}
         return api.send("POST", f"/{kind}/{quoted(given['id'])}/{deed}", body)
 
     return act
 
 
-def _cancel(api: Api, given: Fields) -> Json:
+def _cancel(api: ProjectApi, given: Fields) -> Json:
     return api.send("POST", f"/node_actions/{quoted(given['id'])}/cancel")
 
 
-def _save(api: Api, given: Fields) -> Json:
+def _save(api: ProjectApi, given: Fields) -> Json:
     document = given["document"].replace("\r\n", "\n")
     return api.send("PUT", f"/node_playbooks/{quoted(given['name'])}", {"document": document})
 
 
-def _delete(api: Api, given: Fields) -> Json:
+def _delete(api: ProjectApi, given: Fields) -> Json:
     return api.send("DELETE", f"/node_playbooks/{quoted(given['name'])}")
 
 
-def _orchestrate(api: Api, stack: str, _fields: Fields) -> Json:
+def _orchestrate(api: ProjectApi, stack: str, _fields: Fields) -> Json:
     return api.send("POST", f"{stack}/orchestrate")
 
 
-def _node_action(api: Api, stack: str, fields: Fields) -> None:
+def _node_action(api: ProjectApi, stack: str, fields: Fields) -> None:
     try:
         args = parse(fields.get("args") or "{}")
     except ValueError as error:
@@ -161,14 +161,14 @@ def _node_action(api: Api, stack: str, fields: Fields) -> None:
     api.send("POST", f"{stack}/node_actions", body)
 
 
-def _run(api: Api, stack: str, fields: Fields) -> Json:
+def _run(api: ProjectApi, stack: str, fields: Fields) -> Json:
     return api.send("POST", f"{stack}/node_playbook_runs", {"playbook": fields.get("playbook", "")})
 
 
 # -- the page of a run -------------------------------------------------------------------------------------
 
 
-def _of_run(_req: Request, api: Api, action: JsonMap) -> Mapping[str, object]:
+def _of_run(_req: BrowserRequest, api: ProjectApi, action: JsonMap) -> Mapping[str, object]:
     """Return a run of a playbook as stages and nodes."""
     if not _is_run(action):
         return {}
@@ -182,7 +182,7 @@ def _of_run(_req: Request, api: Api, action: JsonMap) -> Mapping[str, object]:
     }
 
 
-def _of_run_commands(api: Api, action: JsonMap) -> Sequence[str]:
+def _of_run_commands(api: ProjectApi, action: JsonMap) -> Sequence[str]:
     return [command(api.project, "node", "actions", "--run", text(action.get("id")))] if _is_run(action) else []
 
 
@@ -196,13 +196,13 @@ NEWEST: Final = 30
 """Actions on nodes that the page of approvals shows."""
 
 
-def _pending(api: Api) -> Waiting:
+def _pending(api: ProjectApi) -> WaitingRequests:
     # Those of a run wait with it.
     found = api.get("/node_actions", state="PENDING_APPROVE", requester="user")
     ids = [text(one.get("id")) for one in as_maps(found.get("node_actions"))]
     items = [as_map(api.get(f"/node_actions/{one}").get("node_action")) for one in ids[:NEWEST]]
     more = f"{'At least ' if href(found.get('links'), 'next') else ''}{len(ids) - NEWEST} more wait."
-    return Waiting(
+    return WaitingRequests(
         items,
         stacks=[text(one.get("stack")) for one in items],
         notice=more if len(ids) > NEWEST else "",
@@ -210,9 +210,9 @@ def _pending(api: Api) -> Waiting:
     )
 
 
-def _runs(api: Api) -> Waiting:
+def _runs(api: ProjectApi) -> WaitingRequests:
     found = api.get("/actions", action="STACK_PLAYBOOK", status="INIT")
-    return Waiting(
+    return WaitingRequests(
         as_maps(found.get("actions")),
         stacks=(),
         notice="More runs wait." if href(found.get("links"), "next") else "",
@@ -244,7 +244,7 @@ PAGES = Pages(
     stack_forms={"orchestrate": _orchestrate, "node_action": _node_action, "run": _run},
     pages_of_forms={"cancel": "/nodes", "playbook": "/playbooks", "delete_playbook": "/playbooks"},
     decisions=(
-        Decision(
+        DecisionKind(
             "node",
             template="approve_node_actions.html",
             waiting=_pending,
@@ -253,7 +253,7 @@ PAGES = Pages(
             reject="reject",
             reject_rule="node_actions:reject",
         ),
-        Decision(
+        DecisionKind(
             "run",
             template="approve_runs.html",
             waiting=_runs,

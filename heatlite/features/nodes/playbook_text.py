@@ -11,7 +11,7 @@ from msgspec import Struct
 from heatlite.core.errors import HTTPBadRequest, Problem, RequestLimitExceeded
 from heatlite.core.json import Json, JsonMap
 from heatlite.core.validation import explain, faults
-from heatlite.template.source.loader import MAX_TEMPLATE_SIZE, Source, load_mapping
+from heatlite.template.source.loader import MAX_TEMPLATE_SIZE, SourceText, load_mapping
 from heatlite.template.source.problems import locate
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ SCHEMA: Final[JsonMap] = {
 }
 
 
-class Attribute(Struct, frozen=True):
+class NodeAttribute(Struct, frozen=True):
     """Chooses the nodes of which an attribute has a value."""
 
     path: tuple[str | int, ...]
@@ -88,7 +88,7 @@ class Stage(Struct, frozen=True):
     name: str
     names: tuple[str, ...] | None
     """The nodes, in this order; None: all, or those that `attribute` chooses."""
-    attribute: Attribute | None
+    attribute: NodeAttribute | None
     at_once: int | None
     """On how many nodes it may be under way; None: on all."""
     kind: str
@@ -122,7 +122,7 @@ def read_playbook(document: object, name: str = "playbook") -> Playbook:
     return Playbook(str(data.get("description", "")), stages)
 
 
-def problems(source: Source) -> list[Problem]:
+def problems(source: SourceText) -> list[Problem]:
     """Return the problems of a playbook, with line and column if it came as text."""
     wrong = list(_problems(source))
     placed = locate([Problem(path, "", source=source.name) for path, _ in wrong], {source.name: source})
@@ -140,7 +140,7 @@ def problems(source: Source) -> list[Problem]:
     ]
 
 
-def _problems(source: Source) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def _problems(source: SourceText) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Yield the place and the text of each problem."""
     for path in source.duplicates:
         yield path, "stands there twice."
@@ -171,7 +171,7 @@ def _stage(data: JsonMap) -> Stage:
         given = cast(JsonMap, nodes["attribute"])
         name = given["name"]
         path = (name,) if isinstance(name, str) else tuple(cast(list[str | int], name))
-        attribute = Attribute(path, given["equals"])
+        attribute = NodeAttribute(path, given["equals"])
     elif isinstance(nodes, dict):
         names = tuple(cast(list[str], nodes["names"]))
     at_once = data.get("at_once", 1)

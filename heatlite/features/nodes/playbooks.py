@@ -35,11 +35,11 @@ from heatlite.engine.state.requests import Span
 from heatlite.engine.state.steps_out import acting
 from heatlite.engine.types.outputs import StackReader
 from heatlite.features.nodes.feature import NodeSettings
-from heatlite.features.nodes.playbook_text import Attribute, Playbook, Stage, read_playbook
+from heatlite.features.nodes.playbook_text import NodeAttribute, Playbook, Stage, read_playbook
 from heatlite.features.nodes.states import NodeActionState, PlaybookChanged, Requester
 from heatlite.features.nodes.store.records import NodeActionRecord, NodePlaybookRecord, NodeRecord
 from heatlite.features.nodes.store.store import NodeStore
-from heatlite.features.nodes.transitions import PLAYBOOK_RUN, Ledger, decision_line, new_action
+from heatlite.features.nodes.transitions import PLAYBOOK_RUN, NodeLedger, decision_line, new_action
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.expression import select
@@ -88,7 +88,7 @@ class PlannedStage(Struct, frozen=True):
     nodes: tuple[NodeRecord, ...]
 
 
-class Plan(Struct, frozen=True):
+class RunPlan(Struct, frozen=True):
     """Preview of a run."""
 
     stages: tuple[PlannedStage, ...]
@@ -100,7 +100,13 @@ class Playbooks:
     """Stores and runs playbooks."""
 
     def __init__(
-        self, store: Store, clock: Clock, settings: Settings, admission: Admission, reader: StackReader, ledger: Ledger
+        self,
+        store: Store,
+        clock: Clock,
+        settings: Settings,
+        admission: Admission,
+        reader: StackReader,
+        ledger: NodeLedger,
     ) -> None:
         self._store = store
         self._rows = store.of(NodeStore)
@@ -148,7 +154,7 @@ class Playbooks:
 
     # -- run -----------------------------------------------------------------------------------------
 
-    def plan(self, stack: StackRecord, request: RunRequest) -> Plan:
+    def plan(self, stack: StackRecord, request: RunRequest) -> RunPlan:
         """Preview a run on the current nodes of the tree.
 
         Raises HTTPBadRequest, EntityNotFound, RequestLimitExceeded.
@@ -161,7 +167,7 @@ class Playbooks:
         count = sum(len(planned.nodes) for planned in stages)
         if count > MAX_NODE_ACTIONS:
             raise RequestLimitExceeded(message=f"{count} node actions in one run; there may be {MAX_NODE_ACTIONS}.")
-        return Plan(stages, self._digest(stages))
+        return RunPlan(stages, self._digest(stages))
 
     def run(self, context: Context, stack: StackRecord, request: RunRequest) -> str:
         """Enqueue a run for approval. Returns the id of its action.
@@ -323,7 +329,7 @@ class Playbooks:
                 )
         return tuple(chosen)
 
-    def _with(self, wanted: Attribute, root: StackRecord, nodes: Sequence[NodeRecord]) -> Iterator[NodeRecord]:
+    def _with(self, wanted: NodeAttribute, root: StackRecord, nodes: Sequence[NodeRecord]) -> Iterator[NodeRecord]:
         stacks = {one.id: one for one in (root, *self._store.stacks.descendants(root))}
         rows: dict[str, ResourceRecord] = {}
         for stack_id in {node.stack_id for node in nodes} & stacks.keys():
@@ -333,7 +339,7 @@ class Playbooks:
             if row is not None and self._value(stacks[node.stack_id], row, wanted) == wanted.equals:
                 yield node
 
-    def _value(self, stack: StackRecord, row: ResourceRecord, wanted: Attribute) -> Json:
+    def _value(self, stack: StackRecord, row: ResourceRecord, wanted: NodeAttribute) -> Json:
         name, *path = wanted.path
         value = row.metadata if name == METADATA else self._reader.attribute(stack, row, str(name))
         return cast(Json, select(value, path, None))

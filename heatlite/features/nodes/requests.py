@@ -36,7 +36,7 @@ from heatlite.features.nodes.states import (
 )
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord
 from heatlite.features.nodes.store.store import NodeStore
-from heatlite.features.nodes.transitions import Ledger, decision_line, decision_of, new_action
+from heatlite.features.nodes.transitions import NodeLedger, decision_line, decision_of, new_action
 from heatlite.store.errors import Duplicate
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
@@ -66,7 +66,7 @@ class NodeRequest(Struct, frozen=True):
 class NodeRequests:
     """Creates, approves, rejects and cancels node actions."""
 
-    def __init__(self, store: Store, clock: Clock, settings: Settings, ledger: Ledger) -> None:
+    def __init__(self, store: Store, clock: Clock, settings: Settings, ledger: NodeLedger) -> None:
         self._store = store
         self._rows = store.of(NodeStore)
         self._clock = clock

@@ -16,7 +16,7 @@ from heatlite.core.status import ENDED_ACTIONS, MAX_REASON, STATUS_AFTER, Action
 from heatlite.engine.execution.termination import outputs
 from heatlite.engine.state.unit_of_work import stack_event
 from heatlite.features.nodes.stages import SKIPPED, STOPPED, Next, held_back, is_skipped, is_unsent, next_of
-from heatlite.features.nodes.states import NodeActionState, Origin
+from heatlite.features.nodes.states import NodeActionState, TransitionOrigin
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeTransitionRecord, RunStep
 from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.records import ActionRecord
@@ -93,7 +93,7 @@ class Runs:
         now = self._clock.now()
         existing = self._rows.node_actions.existing([step.id for step in steps])
         changed = [replace(one, updated_at=now) for one in map(how, existing)]
-        lines = [NodeTransitionRecord(one.id, now, one.state, Origin.SERVER, None, reason) for one in changed]
+        lines = [NodeTransitionRecord(one.id, now, one.state, TransitionOrigin.SERVER, None, reason) for one in changed]
         self._record(changed, lines if reason else ())
         if not all(one.has_ended for one in changed):
             self._rows.orchestrations.nudge(changed[0].root_id, now)

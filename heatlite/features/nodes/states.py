@@ -72,7 +72,7 @@ class Requester(StrEnum):
     """Requested at the agent itself."""
 
 
-class Origin(StrEnum):
+class TransitionOrigin(StrEnum):
     """Reporter of a transition."""
 
     SERVER = "server"

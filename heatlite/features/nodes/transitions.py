@@ -11,7 +11,7 @@ from heatlite.core.json import JsonMap
 from heatlite.core.redaction.masking import Mask, named_secrets
 from heatlite.core.status import MAX_REASON
 from heatlite.features.nodes.runs import Runs
-from heatlite.features.nodes.states import MOVES, NodeActionState, Origin, Requester
+from heatlite.features.nodes.states import MOVES, NodeActionState, Requester, TransitionOrigin
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
 from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.records import EventRecord
@@ -62,7 +62,9 @@ def new_action(
 
 def decision_line(action: NodeActionRecord, context: Context, reason: str) -> NodeTransitionRecord:
     """Return the history line of a caller's decision."""
-    return NodeTransitionRecord(action.id, action.updated_at, action.state, Origin.SERVER, context.user, reason)
+    return NodeTransitionRecord(
+        action.id, action.updated_at, action.state, TransitionOrigin.SERVER, context.user, reason
+    )
 
 
 def decision_of(step: DecisionStep, action: NodeActionRecord, by: Context | None = None) -> Decision:
@@ -72,7 +74,7 @@ def decision_of(step: DecisionStep, action: NodeActionRecord, by: Context | None
     )
 
 
-class Ledger:
+class NodeLedger:
     """Writes node actions. Call in a transaction that holds the root of the tree."""
 
     def __init__(self, store: Store, clock: Clock) -> None:

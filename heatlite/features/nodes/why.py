@@ -8,8 +8,8 @@ from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.core.wire.why import Fact
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.steps_out import stack_path
-from heatlite.engine.why.tree import Told, Tree
-from heatlite.engine.why.ways import Call, Ways, resource_path
+from heatlite.engine.why.tree import ExplainedTree, Told
+from heatlite.engine.why.ways import WayCall, Ways, resource_path
 from heatlite.features.nodes.agents.push import UNHEALTHY
 from heatlite.features.nodes.agents.registration import RefusedAgent
 from heatlite.features.nodes.runs import title
@@ -20,7 +20,7 @@ LISTS_NODES, LISTS_WORK = "nodes:index", "node_actions:list"
 
 
 def facts(
-    tree: Tree,
+    tree: ExplainedTree,
     nodes: Sequence[NodeRecord],
     work: Sequence[NodeActionRecord],
     errors: Mapping[str, Json],
@@ -39,27 +39,27 @@ def facts(
     return [*found, *(_refused(tree, one) for one in refused)]
 
 
-def _runs(tree: Tree) -> Iterator[Told]:
+def _runs(tree: ExplainedTree) -> Iterator[Told]:
     """Yield the runs that wait for an approval."""
     for run in tree.actions:
         if run.verb is not Verb.RUN or run.status is not ActionStatus.INIT:
             continue
         ways, one = Ways(tree), f"/v1/{run.project}/node_playbook_runs/{run.id}"
-        approve = Call("POST", f"{one}/approve", {"digest": run.inputs.digest})
+        approve = WayCall("POST", f"{one}/approve", {"digest": run.inputs.digest})
         ways.operation(Operation.RUN, tree.root, "begins it", f"heatlite node playbook approve {run.id}", approve)
-        ways.send("rejects it", f"heatlite node playbook reject {run.id}", Call("POST", f"{one}/reject", {}))
+        ways.send("rejects it", f"heatlite node playbook reject {run.id}", WayCall("POST", f"{one}/reject", {}))
         text = f"{title(run)} waits for an approval: {run.word} {run.id}, asked for by {run.requested_by}"
         fact = _fact("approval", "approval", run.id, run.requested_by, run.created_at, text, [run.id], ways)
         yield Told(fact, run.stack_id, LISTS_WORK)
 
 
-def _decisions(tree: Tree, work: Sequence[NodeActionRecord]) -> Iterator[Told]:
+def _decisions(tree: ExplainedTree, work: Sequence[NodeActionRecord]) -> Iterator[Told]:
     """Yield the node actions that wait for an approval."""
     for one in work:
         if one.state is not NodeActionState.PENDING_APPROVE or one.run_id is not None:
             continue
         ways, path = Ways(tree), f"/v1/{one.project}/node_actions/{one.id}"
-        approve, reject = (Call("POST", f"{path}/{word}", {"digest": one.digest}) for word in ("approve", "reject"))
+        approve, reject = (WayCall("POST", f"{path}/{word}", {"digest": one.digest}) for word in ("approve", "reject"))
         ways.send("lets the agent do it", f"heatlite node approve {one.id}", approve)
         ways.send("rejects it", f"heatlite node reject {one.id}", reject)
         text = f"{one.kind} on {_path(tree, one.stack_id, one.node)} waits for an approval, asked for by"
@@ -69,7 +69,7 @@ def _decisions(tree: Tree, work: Sequence[NodeActionRecord]) -> Iterator[Told]:
         yield Told(fact, one.stack_id, LISTS_WORK)
 
 
-def _node(tree: Tree, node: NodeRecord, work: Sequence[NodeActionRecord], error: str) -> Iterator[Told]:
+def _node(tree: ExplainedTree, node: NodeRecord, work: Sequence[NodeActionRecord], error: str) -> Iterator[Told]:
     """Yield why a node does not do its work."""
     if not work or node.stack_id not in tree.by_id:
         return
@@ -80,7 +80,7 @@ def _node(tree: Tree, node: NodeRecord, work: Sequence[NodeActionRecord], error:
     ways = Ways(tree)
     if any(row.id == node.id and (row.verb, row.status) == (Verb.CHECK, Status.FAILED) for row in tree.rows):
         code, text, since = "node_unhealthy", f"{path}: {UNHEALTHY}", None
-        healthy = Call("PATCH", stack_path(tree.root, resource_path(path)), {"mark_unhealthy": False})
+        healthy = WayCall("PATCH", stack_path(tree.root, resource_path(path)), {"mark_unhealthy": False})
         command = f"heatlite mark-healthy {tree.root.name} {path}"
         ways.operation(Operation.MARK_HEALTHY, tree.root, "lets it work again", command, healthy)
     elif node.state is NodeState.UNREACHABLE:
@@ -97,7 +97,7 @@ def _node(tree: Tree, node: NodeRecord, work: Sequence[NodeActionRecord], error:
     yield Told(fact, node.stack_id, LISTS_NODES)
 
 
-def _refused(tree: Tree, agent: RefusedAgent) -> Told:
+def _refused(tree: ExplainedTree, agent: RefusedAgent) -> Told:
     path = _path(tree, agent.stack_id, agent.name)
     ways = Ways(tree)
     ways.tell("mend what the sentence says; the agent asks again by itself")
@@ -130,11 +130,11 @@ def _fact(
     )
 
 
-def _waiting_for(tree: Tree, work: Sequence[NodeActionRecord]) -> list[str]:
+def _waiting_for(tree: ExplainedTree, work: Sequence[NodeActionRecord]) -> list[str]:
     """Return the ids of the actions that depend on some work."""
     ids = {one.id for one in work}
     return [action_id for action_id, depended in tree.waits.items() if not ids.isdisjoint(depended)]
 
 
-def _path(tree: Tree, stack_id: str, name: str) -> str:
+def _path(tree: ExplainedTree, stack_id: str, name: str) -> str:
     return tree.path(stack_id, name) or name

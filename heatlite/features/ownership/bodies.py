@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta, Struct, field
 
 from heatlite.core.json import AnyMap
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 
 MOST_RESOURCES = 500
 Text: TypeAlias = Annotated[str, Meta(min_length=1)]
@@ -45,11 +45,11 @@ class GivenDefinition(Struct, frozen=True, forbid_unknown_fields=True):
     """Names and values of parameters."""
 
     @property
-    def definition(self) -> Request | None:
+    def definition(self) -> StackRequest | None:
         """The definition in the body. None: there is none."""
         if not any((self.template, self.files, self.environment, self.environment_files, self.parameters)):
             return None
-        return Request(
+        return StackRequest(
             template=self.template,
             files=self.files or {},
             environment=self.environment,

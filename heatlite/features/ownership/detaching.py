@@ -22,7 +22,7 @@ from heatlite.core.status import Status, Verb
 from heatlite.core.wire.why import Holder
 from heatlite.engine.operations.redefining.changes import Redefinition
 from heatlite.engine.operations.redefining.planning import waiting
-from heatlite.engine.operations.redefining.tree import Level, Rows
+from heatlite.engine.operations.redefining.tree import DefinedStack, RowChanges
 from heatlite.engine.preview.preview_views import detailed_plan, plan_entry
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.requests import ShownPlan
@@ -34,7 +34,7 @@ from heatlite.features.ownership.errors import StillReferenced
 from heatlite.plugin.cloud import CloudResource
 from heatlite.plugin.nested import StackResource
 from heatlite.store.records import ResourceRecord, StackRecord
-from heatlite.template.edits import Edit, Part
+from heatlite.template.edits import DefinitionPart, Edit
 from heatlite.template.expression import requires
 
 DETACHED = "Detached"
@@ -44,7 +44,7 @@ DETACHED = "Detached"
 class _Leaving(Struct, frozen=True):
     """Resources of one stack that leave it."""
 
-    level: Level
+    level: DefinedStack
     rows: Mapping[str, ResourceRecord]
 
 
@@ -113,7 +113,7 @@ class Detachments:
         for one in leaving:
             level = one.level
             if not asked.as_external:
-                draft.set(level.path, Rows(level.rows, gone=[*one.rows.values()]))
+                draft.set(level.path, RowChanges(level.rows, gone=[*one.rows.values()]))
                 continue
             defined = draft.definition(level.path).resources
             external = [
@@ -128,7 +128,7 @@ class Detachments:
                 )
                 for name, row in one.rows.items()
             ]
-            draft.set(level.path, Rows(level.rows, changed=external))
+            draft.set(level.path, RowChanges(level.rows, changed=external))
         cause = "a reference to the object stays" if asked.as_external else "the object stays"
         shown = [plan_entry(tuple(path.split("/")), row, "detach", cause) for path, row in gone.items()]
         outputs = ActionOutputs(
@@ -153,7 +153,7 @@ class Detachments:
         kind = ResourceFactory(stack, self._core.engine_services).type_of(row)
         return kind.within if issubclass(kind, CloudResource) else ""
 
-    def _row(self, level: Level, name: str) -> ResourceRecord:
+    def _row(self, level: DefinedStack, name: str) -> ResourceRecord:
         """Return the row of a resource that can be detached."""
         stack, found = level.stack, [row for row in level.rows if row.name == name]
         if not found:
@@ -200,7 +200,7 @@ def _edits(leaving: _Leaving, wholes: Mapping[str, str] | None) -> list[Edit]:
         raise HTTPBadRequest("A template of this version has no external_id: detach without as_external.")
     edits = []
     for name, row in leaving.rows.items():
-        edit = Edit(Part.TEMPLATE, (section, name))
+        edit = Edit(DefinitionPart.TEMPLATE, (section, name))
         if wholes is not None:
             given = {key: value for key, value in row.properties.items() if key == wholes[row.id]}
             value: JsonMap = {keys["type"]: row.type, keys["external_id"]: row.physical_id}

@@ -12,20 +12,20 @@ from heatlite.core.json import Json, JsonMap, as_map, pointer, same
 from heatlite.core.redaction.masking import Mask
 from heatlite.engine.types.observation import live_values
 from heatlite.engine.types.type_calls import type_code
-from heatlite.plugin.coercion import Kind
+from heatlite.plugin.coercion import PropertyKind
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Field, Schema
 
 NO_ID: Final = "00000000-0000-4000-8000-000000000000"
 """Id of no object. A text of this form is never looked up as a name."""
-_PROBES: Final[Mapping[Kind, Json]] = {
-    Kind.STRING: NO_ID,
-    Kind.INTEGER: -987_654_321,
-    Kind.NUMBER: -987_654_321,
-    Kind.BOOLEAN: False,
-    Kind.MAP: {"heatlite": NO_ID},
-    Kind.LIST: [NO_ID],
-    Kind.ANY: NO_ID,
+_PROBES: Final[Mapping[PropertyKind, Json]] = {
+    PropertyKind.STRING: NO_ID,
+    PropertyKind.INTEGER: -987_654_321,
+    PropertyKind.NUMBER: -987_654_321,
+    PropertyKind.BOOLEAN: False,
+    PropertyKind.MAP: {"heatlite": NO_ID},
+    PropertyKind.LIST: [NO_ID],
+    PropertyKind.ANY: NO_ID,
 }
 """Values that no object has. `live_properties` compares what is given, so each property is given."""
 
@@ -101,7 +101,7 @@ def _probe(field: Field) -> Json:
     """Return a value that the object does not have."""
     if field.schema is not None:
         return {}
-    return [] if field.item is not None and field.item.kind is not Kind.STRING else _PROBES[field.kind]
+    return [] if field.item is not None and field.item.kind is not PropertyKind.STRING else _PROBES[field.kind]
 
 
 def _is_default(field: Field, value: Json) -> bool:

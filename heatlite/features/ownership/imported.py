@@ -10,7 +10,7 @@ from heatlite.core.errors import Conflict, EntityNotFound, HTTPBadRequest
 from heatlite.core.ids import new_id
 from heatlite.core.json import JsonMap, dump, pointer
 from heatlite.core.status import Status, Verb
-from heatlite.engine.operations.redefining.tree import Level
+from heatlite.engine.operations.redefining.tree import DefinedStack
 from heatlite.engine.planning.collect import evaluate
 from heatlite.engine.planning.planner import ordered, used_by
 from heatlite.engine.state.values import current_rows
@@ -54,7 +54,7 @@ def require_importable(name: str, kind: ResourceType) -> None:
 class Reader:
     """Reads the objects of one import, and makes their rows."""
 
-    def __init__(self, resources: ResourceFactory, level: Level, now: float) -> None:
+    def __init__(self, resources: ResourceFactory, level: DefinedStack, now: float) -> None:
         """Begin. `resources` see a cloud for reading, `level` is their stack as it is."""
         self.resources = resources
         self._level = level

@@ -12,14 +12,14 @@ from heatlite.core.context import Context
 from heatlite.core.errors import HTTPBadRequest, ImportDiffers
 from heatlite.core.json import JsonMap, as_map
 from heatlite.core.redaction.masking import Mask, hiding
-from heatlite.engine.admission.admission import Examined
+from heatlite.engine.admission.admission import ExaminedRefusal
 from heatlite.engine.admission.offered_types import check_types
 from heatlite.engine.operations.redefining.changes import Redefinition
 from heatlite.engine.operations.redefining.planning import planned_before, waiting
-from heatlite.engine.operations.redefining.tree import Level, Path, Rows, Tree
+from heatlite.engine.operations.redefining.tree import DefinedStack, DefinedTree, Path, RowChanges
 from heatlite.engine.preview.preview_views import detailed_plan
 from heatlite.engine.state.conflict_rules import Operation
-from heatlite.engine.state.requests import PlannedResource, Request, ShownPlan
+from heatlite.engine.state.requests import PlannedResource, ShownPlan, StackRequest
 from heatlite.engine.state.unit_of_work import resource_event
 from heatlite.engine.types.adopted_objects import AdoptedObjects, LiveObject
 from heatlite.engine.types.existing_objects import read
@@ -42,9 +42,9 @@ from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import StackRecord
 from heatlite.template.definitions.definitions import ResourceDefinition
-from heatlite.template.dialects import Dialect
+from heatlite.template.dialects import TemplateVersion
 from heatlite.template.document import Definition
-from heatlite.template.edits import Edit, Part
+from heatlite.template.edits import DefinitionPart, Edit
 from heatlite.template.ignored import Ignored
 
 DIFFERS = (
@@ -56,7 +56,7 @@ DIFFERS = (
 class _Written(Struct, frozen=True):
     """Definitions that the server has written, and the objects by path."""
 
-    request: Request
+    request: StackRequest
     objects: Mapping[str, ImportedObject]
     omitted: tuple[Omission, ...]
 
@@ -91,7 +91,7 @@ class Imports:
         `body` is the request, for a replay after a lock. Raises PlanChanged, ObjectOwned, NoMatch, AmbiguousMatch,
         EntityNotFound, ObjectNotReady, ImportDiffers, NotOnlyImport, and as `Admission.admitted`.
         """
-        examine = partial(Examined, frozenset(_types(asked)), {"resources": [*asked.resources]})
+        examine = partial(ExaminedRefusal, frozenset(_types(asked)), {"resources": [*asked.resources]})
         admission = self._core.admission
         request = admission.precheck(context, Operation.IMPORT, stack, "POST", "/actions", body, examine=examine)
         change = self._planned(context, stack, asked)
@@ -131,7 +131,7 @@ class Imports:
                 found = {level.full(one.row.name): one for one in reader.read(definition, wanted)}
             imports |= found
             new = [one.row for one in found.values() if one.is_new]
-            draft.set(path, Rows(level.rows, new, [one.row for one in found.values() if not one.is_new]))
+            draft.set(path, RowChanges(level.rows, new, [one.row for one in found.values() if not one.is_new]))
         _require_different(imports)
         taken = {
             path: LiveObject(one.kind, one.row.physical_id or "", one.called) for path, one in imports.items()
@@ -166,7 +166,7 @@ class Imports:
         )
 
     def _require_only(
-        self, tree: Tree, plan: Sequence[PlannedResource], imports: Mapping[str, Import], changes: str
+        self, tree: DefinedTree, plan: Sequence[PlannedResource], imports: Mapping[str, Import], changes: str
     ) -> None:
         """Raise the error of what an import leaves to the next update without consent."""
         left = waiting(plan)
@@ -187,7 +187,7 @@ class Imports:
     def _written(
         self,
         services: EngineServices,
-        tree: Tree,
+        tree: DefinedTree,
         placed: Mapping[Path, Sequence[str]],
         objects: Mapping[str, ImportedObject],
     ) -> _Written:
@@ -205,7 +205,7 @@ class Imports:
         return _Written(tree.edited(edits), found, tuple(omitted))
 
 
-def _made(level: Level, reader: Reader, name: str, asked: ImportedObject, mask: Mask) -> _Made:
+def _made(level: DefinedStack, reader: Reader, name: str, asked: ImportedObject, mask: Mask) -> _Made:
     """Find and read an object, and write its properties."""
     path = level.full(name)
     if asked.type is None:
@@ -226,7 +226,7 @@ def _made(level: Level, reader: Reader, name: str, asked: ImportedObject, mask: 
     return _Made(asked.type, make(generated.properties), generated)
 
 
-def _edits(level: Level, reader: Reader, made: Mapping[str, _Made]) -> Iterator[Edit]:
+def _edits(level: DefinedStack, reader: Reader, made: Mapping[str, _Made]) -> Iterator[Edit]:
     """Yield the edits that add the written definitions to a template.
 
     Ids of resources of its stack become references.
@@ -245,7 +245,7 @@ def _edits(level: Level, reader: Reader, made: Mapping[str, _Made]) -> Iterator[
         }
         entry = _kept(before, name)
         entry |= {keys["type"]: one.type, **({keys["properties"]: value} if value else {})}
-        yield Edit(Part.TEMPLATE, (section, name), entry)
+        yield Edit(DefinitionPart.TEMPLATE, (section, name), entry)
 
 
 def _reading(services: EngineServices, stack: StackRecord) -> EngineServices:
@@ -270,7 +270,7 @@ def _kept(before: Definition, name: str) -> JsonMap:
     return {key: value for key, value in entry.items() if key not in (reference, keys["properties"])}
 
 
-def _require_literal(name: str, properties: JsonMap, dialect: Dialect) -> None:
+def _require_literal(name: str, properties: JsonMap, dialect: TemplateVersion) -> None:
     """Raise HTTPBadRequest for a value that a template would take for a function."""
     for key, value in properties.items():
         function = function_in(value, dialect.functions)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from heatlite.api.components import Components
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import JsonMap, as_map
-from heatlite.engine.operations.redefining.tree import Level
+from heatlite.engine.operations.redefining.tree import DefinedStack
 from heatlite.engine.planning.group_changes import within_limits
 from heatlite.engine.state.values import current_rows
 from heatlite.engine.types.type_calls import type_code
@@ -28,7 +28,7 @@ class Membership(Struct, frozen=True):
 
 
 def changed(
-    core: Components, user: str, above: Level, level: Level, come: Collection[str], gone: Collection[str]
+    core: Components, user: str, above: DefinedStack, level: DefinedStack, come: Collection[str], gone: Collection[str]
 ) -> Membership:
     """Return a group after members have come and gone, by their names in it.
 

@@ -22,12 +22,12 @@ from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.preparation import Prepared
 from heatlite.engine.operations.redefining.changes import Redefinition
 from heatlite.engine.operations.redefining.planning import Waiting, planned_before, waiting
-from heatlite.engine.operations.redefining.tree import Draft, Level, Path, Rows, Tree
+from heatlite.engine.operations.redefining.tree import DefinedStack, DefinedTree, Draft, Path, RowChanges
 from heatlite.engine.planning.plan import Outcome
 from heatlite.engine.planning.planner import used_by
 from heatlite.engine.preview.preview_views import detailed_plan, plan_entry
 from heatlite.engine.state.conflict_rules import Operation
-from heatlite.engine.state.requests import Request, ShownPlan
+from heatlite.engine.state.requests import ShownPlan, StackRequest
 from heatlite.engine.state.unit_of_work import MOVED_FROM, MOVED_TO, moved_text, operation_event, with_state
 from heatlite.engine.state.values import current_rows
 from heatlite.engine.types.resource_factory import ResourceFactory
@@ -37,23 +37,23 @@ from heatlite.features.ownership.errors import MoveReplaces, ReferencesCross
 from heatlite.features.ownership.membership import Membership
 from heatlite.plugin.groups import MEMBER_NAME, SizedGroup
 from heatlite.plugin.signing import KEY
-from heatlite.store.feature_store import Moved, Place
+from heatlite.store.feature_store import Moved, TreeStack
 from heatlite.store.records import EventRecord, ResourceRecord, StackRecord
 from heatlite.template.definitions.renames import Foreign, carried, renamed
 from heatlite.template.document import Definition
-from heatlite.template.edits import Part, edits_between
+from heatlite.template.edits import DefinitionPart, edits_between
 from heatlite.template.expression import requires
 
 
 class _Step(Struct, frozen=True):
     """Resources of one stack that go to names of one stack, perhaps another one."""
 
-    source: Level
-    target: Level
+    source: DefinedStack
+    target: DefinedStack
     roots: tuple[StackRecord, StackRecord]
     rows: Mapping[str, ResourceRecord]
     names: Mapping[str, str]
-    below: Mapping[str, Sequence[Level]]
+    below: Mapping[str, Sequence[DefinedStack]]
     """Stacks nested in those that leave their stack, by old name."""
 
     def told(self, old: str) -> str:
@@ -84,8 +84,8 @@ class _Step(Struct, frozen=True):
 class _Side(Struct, frozen=True):
     """A tree of a move as it becomes."""
 
-    tree: Tree
-    request: Request
+    tree: DefinedTree
+    request: StackRequest
     prepared: Prepared
     draft: Draft
     moved: Sequence[ResourceRecord]
@@ -93,7 +93,7 @@ class _Side(Struct, frozen=True):
     details: JsonMap
 
 
-class Moves:
+class ResourceMoves:
     """Plans and carries out moves."""
 
     def __init__(self, core: Components) -> None:
@@ -140,7 +140,9 @@ class Moves:
         if not is_given:
             definitions = [_edited(tree, steps, documents) for tree in trees]
         sides = [
-            self._side(context, tree, steps, documents, groups if tree is here else {}, request or Request(), is_given)
+            self._side(
+                context, tree, steps, documents, groups if tree is here else {}, request or StackRequest(), is_given
+            )
             for tree, request in zip(trees, definitions, strict=False)
         ]
         left = [waiting(side.draft.plan()) for side in sides]
@@ -199,7 +201,7 @@ class Moves:
         self._core.admission.require_types(context, Operation.MOVE, found)
         return found
 
-    def _steps(self, here: Tree, there: Tree, asked: MoveRequest) -> list[_Step]:
+    def _steps(self, here: DefinedTree, there: DefinedTree, asked: MoveRequest) -> list[_Step]:
         """Return the steps of a move, one for each pair of stacks.
 
         Raises the error of a place that is none.
@@ -244,7 +246,7 @@ class Moves:
         if self._store.resources.count_in_tree(step.roots[1].id) + come > most:
             raise RequestLimitExceeded(message=f"Maximum resources per stack exceeded: {most}.")
 
-    def _memberships(self, context: Context, tree: Tree, steps: Sequence[_Step]) -> dict[Path, Membership]:
+    def _memberships(self, context: Context, tree: DefinedTree, steps: Sequence[_Step]) -> dict[Path, Membership]:
         """Return the groups whose size changes, by the paths of their stacks."""
         come, gone = dict[Path, list[str]](), dict[Path, list[str]]()
         for step in steps:
@@ -294,11 +296,11 @@ class Moves:
     def _side(
         self,
         context: Context,
-        tree: Tree,
+        tree: DefinedTree,
         steps: Sequence[_Step],
         documents: Mapping[str, JsonMap],
         groups: Mapping[Path, Membership],
-        request: Request,
+        request: StackRequest,
         is_given: bool,
     ) -> _Side:
         """Return one of the trees as it becomes.
@@ -329,7 +331,7 @@ class Moves:
             moved += [row for row in (*rows.changed, *rows.entered) if row.id in old]
         return _Side(tree, request, prepared, draft, moved, self._redefining.edits(tree.root, prepared))
 
-    def _before(self, tree: Tree, now: float) -> Waiting:
+    def _before(self, tree: DefinedTree, now: float) -> Waiting:
         """Return what the next update would do without the move."""
         unmoved = with_state(replace(tree.root, updated_at=now), Verb.UPDATE, Status.COMPLETE, "")
         level, services = tree.level(()), self._core.engine_services
@@ -343,13 +345,13 @@ class Moves:
             yield f"{path}: an agent that asks for its metadata by the old name."
 
 
-def _place(level: Level) -> Place:
-    return Place(level.stack.root_id or level.stack.id, level.stack.id, level.path)
+def _place(level: DefinedStack) -> TreeStack:
+    return TreeStack(level.stack.root_id or level.stack.id, level.stack.id, level.path)
 
 
 
 
-def _row(level: Level, name: str) -> ResourceRecord:
+def _row(level: DefinedStack, name: str) -> ResourceRecord:
     """Return the row of a resource that can move."""
     stack, found = level.stack, [row for row in level.rows if row.name == name]
     if not found:
@@ -362,12 +364,12 @@ def _row(level: Level, name: str) -> ResourceRecord:
     return row
 
 
-def _levels(tree: Tree, steps: Sequence[_Step]) -> dict[Path, Level]:
+def _levels(tree: DefinedTree, steps: Sequence[_Step]) -> dict[Path, DefinedStack]:
     """Return the stacks of a tree that take part."""
     return {one.path: one for step in steps for one in (step.source, step.target) if tree.has(one)}
 
 
-def _require_only(level: Level, after: Definition, steps: Sequence[_Step]) -> None:
+def _require_only(level: DefinedStack, after: Definition, steps: Sequence[_Step]) -> None:
     """Raise NotOnlyMove if a given definition of a stack changes more than it moves."""
     gone, come = set[str](), dict[str, Json]()
     for step in steps:
@@ -400,10 +402,10 @@ def _documents(steps: Sequence[_Step], groups: Mapping[Path, Membership]) -> dic
     return found
 
 
-def _edited(tree: Tree, steps: Sequence[_Step], documents: Mapping[str, JsonMap]) -> Request:
+def _edited(tree: DefinedTree, steps: Sequence[_Step], documents: Mapping[str, JsonMap]) -> StackRequest:
     """Return the definition of a tree with new templates, as an update would give it."""
     edits = {
-        path: [*edits_between(Part.TEMPLATE, one.definition.template.document, documents[one.stack.id])]
+        path: [*edits_between(DefinitionPart.TEMPLATE, one.definition.template.document, documents[one.stack.id])]
         for path, one in _levels(tree, steps).items()
         if not one.is_group
     }
@@ -455,7 +457,7 @@ def _readers(step: _Step) -> Iterator[str]:
             yield f"{step.source.full(name)} (an output)"
 
 
-def _environment(tree: Tree, steps: Sequence[_Step]) -> JsonMap | None:
+def _environment(tree: DefinedTree, steps: Sequence[_Step]) -> JsonMap | None:
     """Return the environment with the resources' blocks under their new names.
 
     None: it has no such block. Raises ReferencesCross for a block of what goes to another stack.
@@ -492,8 +494,8 @@ def _with_names(blocks: JsonMap, path: Path, names: Mapping[str, str]) -> JsonMa
 
 
 def _rows(
-    level: Level, after: Definition, steps: Sequence[_Step], groups: Mapping[str, ResourceRecord]
-) -> Rows:
+    level: DefinedStack, after: Definition, steps: Sequence[_Step], groups: Mapping[str, ResourceRecord]
+) -> RowChanges:
     """Return the rows of a stack after the steps that concern it.
 
     `groups` are rows of groups with new sizes, by id.
@@ -525,7 +527,7 @@ def _rows(
         )
         for row in entering
     ]
-    return Rows(level.rows, changed=changed, left=[*leaving.values()], entered=entered)
+    return RowChanges(level.rows, changed=changed, left=[*leaving.values()], entered=entered)
 
 
 def _moved(row: ResourceRecord, names: Mapping[str, str]) -> ResourceRecord:

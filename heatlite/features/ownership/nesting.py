@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from heatlite.core.errors import HTTPBadRequest
-from heatlite.engine.operations.redefining.tree import Draft, Level, Path, Rows, Tree
+from heatlite.engine.operations.redefining.tree import DefinedStack, DefinedTree, Draft, Path, RowChanges
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.environment import file_of, names_template
 
 
-def require_apart(steps: Sequence[tuple[StackRecord, StackRecord, Mapping[str, Sequence[Level]]]]) -> None:
+def require_apart(steps: Sequence[tuple[StackRecord, StackRecord, Mapping[str, Sequence[DefinedStack]]]]) -> None:
     """Raise HTTPBadRequest if something in a nested stack moves beside it.
 
     `steps` have the stack that resources leave, the one that they enter, and the nested stacks by name.
@@ -23,7 +23,7 @@ def require_apart(steps: Sequence[tuple[StackRecord, StackRecord, Mapping[str, S
                 raise HTTPBadRequest(f"{whole[one.id]} {text}.")
 
 
-def enter(tree: Tree, draft: Draft, moved: ResourceRecord, below: Sequence[Level], place: Path) -> None:
+def enter(tree: DefinedTree, draft: Draft, moved: ResourceRecord, below: Sequence[DefinedStack], place: Path) -> None:
     """Set the stacks nested in a resource that enters a tree at a place.
 
     Groups keep their members.
@@ -34,10 +34,10 @@ def enter(tree: Tree, draft: Draft, moved: ResourceRecord, below: Sequence[Level
         tree.take_in(replace(one, path=path))
         if not names_template(types[one.stack.id]):
             draft.set_members(path, one.definition.template.document)
-        draft.set(path, Rows(one.rows, changed=one.rows))
+        draft.set(path, RowChanges(one.rows, changed=one.rows))
 
 
-def mapped_otherwise(source: Level, target: Level, names: Mapping[str, str]) -> Iterator[str]:
+def mapped_otherwise(source: DefinedStack, target: DefinedStack, names: Mapping[str, str]) -> Iterator[str]:
     """Yield types that the environment of another stack maps to something else."""
     for old, new in names.items():
         kind = source.definition.resources[old].type
@@ -46,7 +46,9 @@ def mapped_otherwise(source: Level, target: Level, names: Mapping[str, str]) -> 
             yield f"resource_registry, which maps {kind} of {source.full(old)} to {here.name}"
 
 
-def files(source: Level, rows: Sequence[ResourceRecord], below: Sequence[Level], tree: Tree) -> dict[str, str]:
+def files(
+    source: DefinedStack, rows: Sequence[ResourceRecord], below: Sequence[DefinedStack], tree: DefinedTree
+) -> dict[str, str]:
     """Return the files that nested stacks need in another tree.
 
     Raises HTTPBadRequest for one that is another file there.

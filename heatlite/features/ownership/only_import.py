@@ -4,13 +4,13 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from heatlite.core.errors import abbreviated
 from heatlite.core.json import Json, as_map, same
-from heatlite.engine.operations.redefining.tree import Level, Path, Tree
+from heatlite.engine.operations.redefining.tree import DefinedStack, DefinedTree, Path
 from heatlite.features.ownership.errors import NotOnlyImport
 from heatlite.template.document import Definition
 from heatlite.template.source.loader import load_template
 
 
-def require(tree: Tree, after: Definition, imported: Mapping[Path, Collection[str]]) -> None:
+def require(tree: DefinedTree, after: Definition, imported: Mapping[Path, Collection[str]]) -> None:
     """Raise NotOnlyImport if the definition of a tree changes more than it imports.
 
     It may add parameters, conditions and outputs. `imported` are names of resources by the paths of their stacks.
@@ -28,7 +28,7 @@ def require(tree: Tree, after: Definition, imported: Mapping[Path, Collection[st
     _refuse([*places, *(f"file {name}" for name in known)])
 
 
-def require_defined(level: Level, after: Definition, names: Collection[str]) -> None:
+def require_defined(level: DefinedStack, after: Definition, names: Collection[str]) -> None:
     """Raise NotOnlyImport if the new definition of a stack lacks what it imports."""
     _refuse([level.full(f"resources.{name} is missing") for name in names if name not in after.resources])
 

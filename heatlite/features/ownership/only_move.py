@@ -4,13 +4,13 @@ from collections.abc import Collection, Iterator, Mapping
 
 from heatlite.core.errors import abbreviated
 from heatlite.core.json import Json, as_map, same
-from heatlite.engine.operations.redefining.tree import Level
+from heatlite.engine.operations.redefining.tree import DefinedStack
 from heatlite.features.ownership.errors import NotOnlyMove
 from heatlite.features.ownership.only_import import changed, environment
 from heatlite.template.document import Definition
 
 
-def require(level: Level, after: Definition, gone: Collection[str], come: Mapping[str, Json]) -> None:
+def require(level: DefinedStack, after: Definition, gone: Collection[str], come: Mapping[str, Json]) -> None:
     """Raise NotOnlyMove if the new template of a stack changes more than it moves.
 
     `gone` are names that leave it, `come` the definitions that resources have now, by their new names. What reads a

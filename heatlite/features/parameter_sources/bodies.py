@@ -11,7 +11,7 @@ MOST = 200
 Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=255)]
 
 
-class Source(Body, frozen=True, kw_only=True):
+class OutputSource(Body, frozen=True, kw_only=True):
     """An output of another stack."""
 
     stack: Name
@@ -25,7 +25,7 @@ class Source(Body, frozen=True, kw_only=True):
 class SourceKeys(Struct, frozen=True, kw_only=True):
     """Keys of the definition of a stack."""
 
-    parameter_sources: dict[str, Source] | None = None
+    parameter_sources: dict[str, OutputSource] | None = None
     """Names of parameters, with the output of another stack that each gets its value from.
 
     The value is copied, and stays until a request reads it again. A parameter cannot have a value in ``parameters``,

@@ -7,7 +7,7 @@ from heatlite.core.errors import HeatliteError
 from heatlite.core.json import JsonMap, same
 from heatlite.core.status import Status, Verb
 from heatlite.core.wire.base import shown
-from heatlite.engine.admission.claims import OF_NO_OBJECT, Asked, Change, Claim, Examiner
+from heatlite.engine.admission.claims import OF_NO_OBJECT, ChangeKind, Claim, Examiner, PreparedRequest
 from heatlite.engine.preview.preview import StackPreview
 from heatlite.feature import is_active
 from heatlite.features.parameter_sources.errors import OutputInUse
@@ -16,11 +16,11 @@ from heatlite.features.parameter_sources.outputs import Outputs
 from heatlite.features.parameter_sources.readings import of_owner
 from heatlite.features.parameter_sources.store.records import Reading
 from heatlite.features.parameter_sources.store.store import ReadingStore
-from heatlite.features.parameter_sources.wire import AffectedReader, Effect
+from heatlite.features.parameter_sources.wire import AffectedReader, OutputEffect
 from heatlite.store.records import StackRecord
 from heatlite.template.expression import has_unknown
 
-EXAMINED = frozenset({Change.UPDATE, Change.DELETE, Change.REDEFINE})
+EXAMINED = frozenset({ChangeKind.UPDATE, ChangeKind.DELETE, ChangeKind.REDEFINE})
 """Changes of the definition of a root stack. Others keep it, and with it the outputs."""
 
 
@@ -40,7 +40,7 @@ class ReaderExaminer(Examiner):
         """Return False: repairs keep the outputs."""
         return False
 
-    def examine(self, asked: Asked) -> "ReaderClaim | None":
+    def examine(self, asked: PreparedRequest) -> "ReaderClaim | None":
         """Return the claim of a request that may remove what is read."""
         insists = asked.insists or asked.context.options.get(FORCE) == "true"
         return ReaderClaim(self, asked) if _may_remove(asked) and not insists else None
@@ -53,21 +53,21 @@ class ReaderExaminer(Examiner):
 
         return effective(self.store, self._settings, stack.project, stack.id).policy.reads is Reads.REFUSE
 
-    def require_unread(self, asked: Asked, preview: Callable[[], StackPreview]) -> None:
+    def require_unread(self, asked: PreparedRequest, preview: Callable[[], StackPreview]) -> None:
         """Raise OutputInUse if an operation removes an output that is read."""
         found = [*self._removed(asked, preview)]
         if found:
-            readers = [(_affected(one, reader, Effect.REMOVED), one.read_at) for one, reader in found]
+            readers = [(_affected(one, reader, OutputEffect.REMOVED), one.read_at) for one, reader in found]
             raise OutputInUse(asked.stack, readers)
 
     def _removed(
-        self, asked: Asked, preview: Callable[[], StackPreview]
+        self, asked: PreparedRequest, preview: Callable[[], StackPreview]
     ) -> Iterator[tuple[Reading, StackRecord]]:
         found = self._readers(asked.stack)
         before = self.store.stacks.get(asked.stack.id) if found else None
         if before is None:
             return
-        stay = () if asked.change is Change.DELETE else preview().definition.outputs
+        stay = () if asked.change is ChangeKind.DELETE else preview().definition.outputs
         outputs = self._definitions.of(before).outputs
         yield from (pair for pair in found if pair[0].output in outputs and pair[0].output not in stay)
 
@@ -76,21 +76,21 @@ class ReaderExaminer(Examiner):
         found = of_owner(self.store, stack)
         return [pair for pair in found if self._outputs.may_read(pair[1].project, stack, pair[0].output)]
 
-    def shown(self, asked: Asked, because: Sequence[str]) -> JsonMap:
+    def shown(self, asked: PreparedRequest, because: Sequence[str]) -> JsonMap:
         """Return the readers of what a plan removes or changes."""
         found = self._readers(asked.stack) if _may_remove(asked) else []
         before = self.store.stacks.get(asked.stack.id) if found else None
         if before is None:
             return {}
         removed = {one.id for one, _ in self._removed(asked, asked.preview)}
-        readers = [_affected(one, reader, Effect.REMOVED) for one, reader in found if one.id in removed]
+        readers = [_affected(one, reader, OutputEffect.REMOVED) for one, reader in found if one.id in removed]
         known = self._definitions.of(before).outputs
         others = {one.output for one, _ in found if one.id not in removed and one.output in known}
         changed = {output for output in others if self._changes(asked, before, output)}
-        readers += [_affected(one, reader, Effect.CHANGED) for one, reader in found if one.output in changed]
+        readers += [_affected(one, reader, OutputEffect.CHANGED) for one, reader in found if one.output in changed]
         return {"readers": readers} if readers else {}
 
-    def _changes(self, asked: Asked, stack: StackRecord, output: str) -> bool:
+    def _changes(self, asked: PreparedRequest, stack: StackRecord, output: str) -> bool:
         """Return whether an update may give an output another value."""
         preview = asked.preview()
         if output not in preview.definition.outputs:
@@ -107,7 +107,7 @@ class ReaderExaminer(Examiner):
 class ReaderClaim(Claim):
     """Part of readers in the transaction of a request (`claims.Claim`)."""
 
-    def __init__(self, examiner: ReaderExaminer, asked: Asked) -> None:
+    def __init__(self, examiner: ReaderExaminer, asked: PreparedRequest) -> None:
         self._examiner = examiner
         self._asked = asked
 
@@ -120,12 +120,12 @@ class ReaderClaim(Claim):
         return ()
 
 
-def _may_remove(asked: Asked) -> bool:
+def _may_remove(asked: PreparedRequest) -> bool:
     """Return whether an operation is one that may remove outputs of a root stack."""
     stack = asked.stack
     is_going = stack.verb is Verb.DELETE and stack.status is Status.IN_PROGRESS
     return asked.change in EXAMINED and stack.root_id is None and not is_going
 
 
-def _affected(one: Reading, reader: StackRecord, effect: Effect) -> JsonMap:
+def _affected(one: Reading, reader: StackRecord, effect: OutputEffect) -> JsonMap:
     return shown(AffectedReader(reader.name, reader.id, reader.project, one.parameter, one.output, effect))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from heatlite.cli.session import PlanFacts
     from heatlite.engine.admission.claims import Examiner, NewDefinition
     from heatlite.engine.admission.inputs import Supplier
-    from heatlite.engine.why.tree import Told, Tree
+    from heatlite.engine.why.tree import ExplainedTree, Told
 
 
 FORCE = "force"
@@ -52,7 +52,7 @@ class ParameterSourcesFeature(Feature):
 
         return components.of(ReaderExaminer)
 
-    def why(self, components: "Components", tree: "Tree", told: "Sequence[Told]") -> "Sequence[Told]":
+    def why(self, components: "Components", tree: "ExplainedTree", told: "Sequence[Told]") -> "Sequence[Told]":
         from heatlite.features.parameter_sources.outputs import Outputs
         from heatlite.features.parameter_sources.why import facts
 

@@ -29,7 +29,7 @@ class Basis(Struct, frozen=True):
     rows: Sequence[tuple[object, ...]]
 
 
-class Value(Struct, frozen=True):
+class OutputValue(Struct, frozen=True):
     """The value of an output."""
 
     owner: StackRecord
@@ -84,7 +84,7 @@ class Outputs:
         patterns = (pattern for one in grants if one.project == project for pattern in one.outputs)
         return any(fnmatchcase(output, pattern) for pattern in patterns)
 
-    def value(self, owner: StackRecord, output: str) -> Value:
+    def value(self, owner: StackRecord, output: str) -> OutputValue:
         """Return the present value of an output.
 
         Raises HTTPBadRequest if there is none.
@@ -97,9 +97,9 @@ class Outputs:
             raise HTTPBadRequest(f"Output {output} of stack {owner.name} has an error: {found['output_error']}")
         if found["output_value"] is None:
             raise HTTPBadRequest(f"Output {output} of stack {owner.name} has no value.")
-        return Value(owner, output, found["output_value"])
+        return OutputValue(owner, output, found["output_value"])
 
-    def read(self, owner: StackRecord, output: str) -> Value:
+    def read(self, owner: StackRecord, output: str) -> OutputValue:
         """Return the value of an output for a parameter. Raises as `value`."""
         basis = self.basis(owner, output)  # first, so that a change meanwhile is seen
         return replace(self.value(owner, output), basis=basis)
@@ -136,7 +136,7 @@ class Outputs:
         resources = self._reader.resources_of(owner)
         return Bounded(_Stored(Values(resources, rows)), resources.resource_data).resolved(found.value)
 
-    def is_masked(self, found: Value) -> bool:
+    def is_masked(self, found: OutputValue) -> bool:
         """Return whether the stack with the output masks its value, or what it is made of."""
         owner, definition = found.owner, self._definitions.of(found.owner)
         if owner.sealed:

@@ -5,10 +5,10 @@ from http import HTTPStatus
 from pathlib import Path
 
 from heatlite.core.json import Json, JsonMap, as_map, as_maps
-from heatlite.features.dashboard.client import Api, ApiError, text
+from heatlite.features.dashboard.client import ApiError, ProjectApi, text
 from heatlite.features.dashboard.frames import Fields, Pages, StackPage, names_of
-from heatlite.features.dashboard.site import Request, command
-from heatlite.features.parameter_sources.wire import State
+from heatlite.features.dashboard.site import BrowserRequest, command
+from heatlite.features.parameter_sources.wire import SourceState
 
 REFUSALS = (HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
 """Answers that say why there is no plan."""
@@ -23,11 +23,11 @@ class ValuesPage(StackPage):
 
     template, part = "stack_values.html", "values"
 
-    def values(self, req: Request, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
+    def values(self, req: BrowserRequest, api: ProjectApi, path: str, stack: JsonMap) -> Mapping[str, object]:
         is_nested, name = stack.get("parent") is not None, text(stack.get("stack_name"))
         sources = [] if is_nested else as_maps(api.get(f"{path}/sources").get("sources"))
         readers = [] if is_nested else as_maps(api.get(f"{path}/readers").get("readers"))
-        has_behind = any(one.get("state") == State.BEHIND for one in sources)
+        has_behind = any(one.get("state") == SourceState.BEHIND for one in sources)
         return {
             "is_nested": is_nested,
             "sources": sources,
@@ -39,7 +39,7 @@ class ValuesPage(StackPage):
         }
 
 
-def _plan(api: Api, path: str) -> JsonMap:
+def _plan(api: ProjectApi, path: str) -> JsonMap:
     """Return the plan of an update that reads again, or the reason why there is none."""
     try:
         found = as_map(api.send("PATCH", f"{path}/preview", REFRESH, {"plan": "true"}))
@@ -50,7 +50,7 @@ def _plan(api: Api, path: str) -> JsonMap:
     return as_map(found.get("plan"))
 
 
-def _refresh(api: Api, path: str, fields: Fields) -> Json:
+def _refresh(api: ProjectApi, path: str, fields: Fields) -> Json:
     """Begin an update whose plan a user has seen."""
     return api.send("PATCH", path, {**REFRESH, "plan_digest": fields.get("digest", "")})
 

@@ -13,9 +13,9 @@ from heatlite.core.redaction.masking import MASK
 from heatlite.core.validation import convert
 from heatlite.core.wire.base import shown
 from heatlite.engine.admission.inputs import Inputs
-from heatlite.features.parameter_sources.bodies import Source, SourceKeys
+from heatlite.features.parameter_sources.bodies import OutputSource, SourceKeys
 from heatlite.features.parameter_sources.errors import SourceChanged
-from heatlite.features.parameter_sources.outputs import Basis, Outputs, Value
+from heatlite.features.parameter_sources.outputs import Basis, Outputs, OutputValue
 from heatlite.features.parameter_sources.readings import of_stack, refuse_cycle, require_root
 from heatlite.features.parameter_sources.store.records import Reading
 from heatlite.features.parameter_sources.store.store import ReadingStore
@@ -50,7 +50,9 @@ class SourceSupplier:
             return None  # such as an undo, whose values are those of an earlier definition
         self._check_kept(inputs)
         keys = convert(inputs.request.further, SourceKeys)
-        section = convert(inputs.environment.supplied.get(SECTION, {}), dict[str, Source], f"environment.{SECTION}")
+        section = convert(
+            inputs.environment.supplied.get(SECTION, {}), dict[str, OutputSource], f"environment.{SECTION}"
+        )
         sources, given = {**section, **(keys.parameter_sources or {})}, [*inputs.environment.parameters]
         if not (sources or given or keys.refresh):
             return None
@@ -66,11 +68,11 @@ class SourceSupplier:
         return Supplied(self._store, self._clock.now(), found, given, changes, may_read, self._outputs.basis)
 
     def _read(
-        self, inputs: Inputs, sources: Mapping[str, Source], again: set[str], before: Sequence[Reading]
-    ) -> dict[str, Value]:
+        self, inputs: Inputs, sources: Mapping[str, OutputSource], again: set[str], before: Sequence[Reading]
+    ) -> dict[str, OutputValue]:
         """Return the values to read, by parameter. Raises as `supply`."""
         known = {one.parameter: one for one in before}
-        found: dict[str, Value] = {}
+        found: dict[str, OutputValue] = {}
         for name, source in sources.items():
             if name in again or not self._stays(inputs, source, known.get(name)):
                 found[name] = self._outputs.read(self._owner(inputs.stack, source), source.output)
@@ -101,7 +103,7 @@ class SourceSupplier:
                     " (hidden: true), or give it another value."
                 )
 
-    def _owner(self, reader: StackRecord, source: Source) -> StackRecord:
+    def _owner(self, reader: StackRecord, source: OutputSource) -> StackRecord:
         """Return the stack that a source names. Raises HTTPBadRequest, StackNotFound."""
         project = source.project or reader.project
         found = self._store.stacks.by_name(project, source.stack) or self._store.stacks.get(source.stack)
@@ -115,7 +117,7 @@ class SourceSupplier:
         """Return whether a reader may know of an owner."""
         return owner.deleted_at is None and self._outputs.may_read(reader.project, owner, output)
 
-    def _stays(self, inputs: Inputs, source: Source, before: Reading | None) -> bool:
+    def _stays(self, inputs: Inputs, source: OutputSource, before: Reading | None) -> bool:
         """Return whether the stack keeps the value that it has from a source."""
         if before is None or inputs.kept is None or before.parameter not in inputs.kept:
             return False
@@ -124,7 +126,7 @@ class SourceSupplier:
         owner = self._store.stacks.get(before.owner_id)
         return owner is None or owner.project == (source.project or inputs.stack.project)
 
-    def _changes(self, inputs: Inputs, found: Mapping[str, Value]) -> Iterator[JsonMap]:
+    def _changes(self, inputs: Inputs, found: Mapping[str, OutputValue]) -> Iterator[JsonMap]:
         """Yield what a plan shows of the values that change. Hidden ones are masked."""
         stored = inputs.stack.environment.get("parameters")
         old = stored if isinstance(stored, dict) else {}
@@ -146,7 +148,7 @@ class Supplied(Struct, frozen=True):
 
     store: Store
     read_at: float
-    found: Mapping[str, Value]
+    found: Mapping[str, OutputValue]
     """The values that are read, by parameter."""
     given: Sequence[str]
     """Names of the parameters to which the request gives values of its own."""
@@ -177,12 +179,12 @@ class Supplied(Struct, frozen=True):
         readings.delete(old)
         readings.insert([self._reading(name, one, action) for name, one in self.found.items()])
 
-    def _check_owner(self, name: str, one: Value, now: StackRecord | None) -> None:
+    def _check_owner(self, name: str, one: OutputValue, now: StackRecord | None) -> None:
         """Raise SourceChanged if the output may be another one by now."""
         if now is None or self.basis(now, one.output) != one.basis or not self.may_read(now, one.output):
             raise SourceChanged(one.owner, one.output, name)
 
-    def _reading(self, name: str, one: Value, action: ActionRecord) -> Reading:
+    def _reading(self, name: str, one: OutputValue, action: ActionRecord) -> Reading:
         return Reading(
             id=new_id(),
             project=action.project,
@@ -205,7 +207,7 @@ def _is_stored(stack: StackRecord) -> bool:
     return bool(stack.template_id)
 
 
-def _check(inputs: Inputs, sources: Mapping[str, Source]) -> None:
+def _check(inputs: Inputs, sources: Mapping[str, OutputSource]) -> None:
     """Raise HTTPBadRequest for a source of a parameter with a value.
 
     Also for that of one which does not exist.
@@ -219,7 +221,7 @@ def _check(inputs: Inputs, sources: Mapping[str, Source]) -> None:
 
 
 def _refreshed(
-    inputs: Inputs, asked: bool | Sequence[str] | None, sources: Mapping[str, Source], before: Sequence[Reading]
+    inputs: Inputs, asked: bool | Sequence[str] | None, sources: Mapping[str, OutputSource], before: Sequence[Reading]
 ) -> set[str]:
     """Return the parameters to read again.
 

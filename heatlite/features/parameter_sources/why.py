@@ -7,19 +7,19 @@ from heatlite.core.errors import HeatliteError
 from heatlite.core.json import same
 from heatlite.core.wire.why import Fact
 from heatlite.engine.state.conflict_rules import Operation
-from heatlite.engine.why.tree import Told, Tree
+from heatlite.engine.why.tree import ExplainedTree, Told
 from heatlite.engine.why.ways import Ways
 from heatlite.features.parameter_sources.outputs import Outputs
 from heatlite.features.parameter_sources.readings import of_stack
 from heatlite.features.parameter_sources.store.records import Reading
-from heatlite.features.parameter_sources.wire import State
+from heatlite.features.parameter_sources.wire import SourceState
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.store.stacks.resource_query import ResourceQuery
 from heatlite.store.store import Store
 from heatlite.template.expression import has_unknown
 
 
-def facts(store: Store, outputs: Outputs, tree: Tree) -> list[Told]:
+def facts(store: Store, outputs: Outputs, tree: ExplainedTree) -> list[Told]:
     """Return a fact for each value that is behind its output, or whose stack is gone.
 
     Asks no cloud: an output that needs an attribute of a resource counts as current.
@@ -31,7 +31,7 @@ def facts(store: Store, outputs: Outputs, tree: Tree) -> list[Told]:
     live = {one.id: one for one in owners.values() if one.deleted_at is None}
     rows = _rows(store, outputs, live, found)
     told = ((one, _state(outputs, one, live.get(one.owner_id), rows)) for one in found)
-    return [_told(tree, one, state) for one, state in told if state is not State.CURRENT]
+    return [_told(tree, one, state) for one, state in told if state is not SourceState.CURRENT]
 
 
 def _rows(
@@ -58,19 +58,19 @@ def _state(
     one: Reading,
     owner: StackRecord | None,
     rows: Mapping[str, Mapping[str, ResourceRecord]],
-) -> State:
+) -> SourceState:
     if owner is None or not outputs.may_read(one.project, owner, one.output):
-        return State.GONE
+        return SourceState.GONE
     try:
         now = outputs.stored(owner, one.output, rows.get(owner.id, {}))
     except HeatliteError:
-        return State.BEHIND
-    return State.CURRENT if has_unknown(now) or same(now, one.value) else State.BEHIND
+        return SourceState.BEHIND
+    return SourceState.CURRENT if has_unknown(now) or same(now, one.value) else SourceState.BEHIND
 
 
-def _told(tree: Tree, one: Reading, state: State) -> Told:
+def _told(tree: ExplainedTree, one: Reading, state: SourceState) -> Told:
     root, name, ways = tree.root, one.parameter, Ways(tree)
-    if state is State.GONE:
+    if state is SourceState.GONE:
         text = f"{name} keeps the value of output {one.output} of stack {one.owner_name}, which is gone"
         ways.tell("gives it another value", f"heatlite up FILE -n {root.name} -P {name}=VALUE")
     else:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from heatlite.core.wire.base import Answer, Time, column
 
 
-class State(StrEnum):
+class SourceState(StrEnum):
     """The value of a parameter, compared with the output that it comes from."""
 
     CURRENT = "current"
@@ -34,7 +34,7 @@ class ShownSource(Answer, frozen=True):
     """Time of the reading."""
     action_id: str
     """The action that began with the value."""
-    state: Annotated[State, column(4)]
+    state: Annotated[SourceState, column(4)]
     """``current``: the output has this value; ``behind``: it has another one or none; ``gone``: its stack was deleted.
     """
 
@@ -51,7 +51,7 @@ class ShownReader(Answer, frozen=True):
     """Time of the reading."""
 
 
-class Effect(StrEnum):
+class OutputEffect(StrEnum):
     """Effect of an operation on an output that others read."""
 
     REMOVED = "removed"
@@ -67,7 +67,7 @@ class AffectedReader(Struct, frozen=True):
     project: str
     parameter: str
     output: str
-    effect: Effect
+    effect: OutputEffect
 
 
 class SourceChange(Struct, frozen=True):

@@ -23,9 +23,9 @@ from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.values import current_rows
 from heatlite.engine.types.outputs import StackReader
 from heatlite.features.query_api import parameters, views
-from heatlite.features.query_api.callers import Reach, within
+from heatlite.features.query_api.callers import KeyReach, within
 from heatlite.features.query_api.errors import Code, QueryError
-from heatlite.features.query_api.parameters import Parameters
+from heatlite.features.query_api.parameters import QueryParameters
 from heatlite.plugin.signing import Signalled
 from heatlite.store.records import StackRecord
 from heatlite.store.stacks.events import EventQuery
@@ -42,26 +42,26 @@ COST: Final = "http://en.wikipedia.org/wiki/Gratis"
 """Heat's answer to EstimateTemplateCost."""
 
 
-class Call(Struct, frozen=True):
+class QueryCall(Struct, frozen=True):
     """One request of an admitted caller."""
 
     req: Request
     resp: Response
-    given: Parameters
-    reach: Reach | None
+    given: QueryParameters
+    reach: KeyReach | None
     """Reach of a machine's key; None: the caller is a user."""
 
 
-class Action(Struct, frozen=True):
+class QueryAction(Struct, frozen=True):
     """An action: the rule of the REST API that it needs, and the function."""
 
     rule: str
-    run: Callable[[Call], JsonMap]
+    run: Callable[[QueryCall], JsonMap]
     changes: bool = False
     """True if the audit log records it."""
 
 
-class Actions:
+class QueryActions:
     """All actions by name."""
 
     def __init__(
@@ -84,33 +84,33 @@ class Actions:
         self._details = details
         self._hidden_tags = hidden_tags
         self.table = {
-            "CancelUpdateStack": Action("actions:cancel_update", self._cancel_update, changes=True),
-            "CreateStack": Action("stacks:create", self._create, changes=True),
-            "DeleteStack": Action("stacks:delete", self._delete, changes=True),
-            "DescribeStackEvents": Action("events:index", self._events),
-            "DescribeStackResource": Action("resource:metadata", self._resource),
-            "DescribeStackResources": Action("resource:index", self._resources),
-            "DescribeStacks": Action("stacks:show", self._describe),
-            "EstimateTemplateCost": Action("stacks:validate_template", self._cost),
-            "GetTemplate": Action("stacks:template", self._template),
-            "ListStackResources": Action("resource:index", self._list_resources),
-            "ListStacks": Action("stacks:index", self._list),
-            "SignalResource": Action(SIGNAL, self._signal, changes=True),
-            "UpdateStack": Action("stacks:update", self._update, changes=True),
-            "ValidateTemplate": Action("stacks:validate_template", self._validate),
+            "CancelUpdateStack": QueryAction("actions:cancel_update", self._cancel_update, changes=True),
+            "CreateStack": QueryAction("stacks:create", self._create, changes=True),
+            "DeleteStack": QueryAction("stacks:delete", self._delete, changes=True),
+            "DescribeStackEvents": QueryAction("events:index", self._events),
+            "DescribeStackResource": QueryAction("resource:metadata", self._resource),
+            "DescribeStackResources": QueryAction("resource:index", self._resources),
+            "DescribeStacks": QueryAction("stacks:show", self._describe),
+            "EstimateTemplateCost": QueryAction("stacks:validate_template", self._cost),
+            "GetTemplate": QueryAction("stacks:template", self._template),
+            "ListStackResources": QueryAction("resource:index", self._list_resources),
+            "ListStacks": QueryAction("stacks:index", self._list),
+            "SignalResource": QueryAction(SIGNAL, self._signal, changes=True),
+            "UpdateStack": QueryAction("stacks:update", self._update, changes=True),
+            "ValidateTemplate": QueryAction("stacks:validate_template", self._validate),
         }
 
     # -- stacks ------------------------------------------------------------------------------------
 
-    def _create(self, call: Call) -> JsonMap:
+    def _create(self, call: QueryCall) -> JsonMap:
         body = {**self._with_template(call.given), "stack_name": call.given.needed("StackName")}
         stack = self._stacks.create(call.req.caller, stack_bodies.definition(body, "required"))
         return {"StackId": views.arn(stack.project, stack.name, stack.id)}
 
-    def _update(self, call: Call) -> JsonMap:
+    def _update(self, call: QueryCall) -> JsonMap:
         """Update a stack as PUT does, or as PATCH with UsePreviousTemplate."""
         stack, existing = self._live(call), call.given.text("UsePreviousTemplate") == "true"
-        if any(one.get("UsePreviousValue") == "true" for one in call.given.members("Parameters")) and not existing:
+        if any(one.get("UsePreviousValue") == "true" for one in call.given.members("QueryParameters")) and not existing:
             raise QueryError(Code.InvalidParameterValue, "UsePreviousValue needs UsePreviousTemplate: give the value.")
         if existing and "TemplateBody" in call.given:
             raise QueryError(Code.InvalidParameterCombination, first="UsePreviousTemplate", second="TemplateBody")
@@ -120,28 +120,28 @@ class Actions:
         return {"StackId": views.arn(stack.project, stack.name, stack.id)}
 
     @staticmethod
-    def _with_template(given: Parameters) -> JsonMap:
+    def _with_template(given: QueryParameters) -> JsonMap:
         body = parameters.definition(given)
         if not body.keys() & {"template", "template_url"}:
             given.needed("TemplateBody")
         return body
 
-    def _delete(self, call: Call) -> JsonMap:
+    def _delete(self, call: QueryCall) -> JsonMap:
         self._stacks.delete(call.req.caller, self._live(call))
         return {}
 
-    def _cancel_update(self, call: Call) -> JsonMap:
+    def _cancel_update(self, call: QueryCall) -> JsonMap:
         self._stacks.cancel(call.req.caller, self._live(call), rollback=True)
         return {}
 
-    def _validate(self, call: Call) -> JsonMap:
+    def _validate(self, call: QueryCall) -> JsonMap:
         request = stack_bodies.definition(self._with_template(call.given), "required")
         return views.validation(self._stacks.validate(call.req.caller, request))
 
-    def _cost(self, call: Call) -> JsonMap:
+    def _cost(self, call: QueryCall) -> JsonMap:
         return {"Url": COST}
 
-    def _list(self, call: Call) -> JsonMap:
+    def _list(self, call: QueryCall) -> JsonMap:
         wanted = {one[""] for one in call.given.members("StackStatusFilter") if "" in one}
         deleted = "DELETE_COMPLETE" in wanted
         found = self._store.stacks.list(
@@ -150,7 +150,7 @@ class Actions:
         shown = map(views.summary, found)
         return {"StackSummaries": [one for one in shown if not wanted or one["StackStatus"] in wanted]}
 
-    def _describe(self, call: Call) -> JsonMap:
+    def _describe(self, call: QueryCall) -> JsonMap:
         """Describe one stack, or all of the project in pages."""
         if "StackName" in call.given:
             return {"Stacks": [self._shown(call, self._find(call))]}
@@ -161,15 +161,15 @@ class Actions:
         more = len(found) == PAGE or len(shown) < len(records)
         return {"Stacks": shown, "NextToken": records[len(shown) - 1].id if more and shown else None}
 
-    def _shown(self, call: Call, stack: StackRecord) -> JsonMap:
+    def _shown(self, call: QueryCall, stack: StackRecord) -> JsonMap:
         return views.stack(stack, self._details.show(call.req, stack, True))
 
-    def _template(self, call: Call) -> JsonMap:
+    def _template(self, call: QueryCall) -> JsonMap:
         stack = self._find(call)
         document = self._definitions.of(stack).template.document
         return {"TemplateBody": shown_source(self._reader, call.req.caller, stack, document)}
 
-    def _events(self, call: Call) -> JsonMap:
+    def _events(self, call: QueryCall) -> JsonMap:
         stack = self._find(call)
         mask = self._reader.masks(call.req.caller, stack)("")
         query = EventQuery(limit=EVENT_PAGE, marker=call.given.text("NextToken"))
@@ -180,7 +180,7 @@ class Actions:
 
     # -- resources ---------------------------------------------------------------------------------
 
-    def _resource(self, call: Call) -> JsonMap:
+    def _resource(self, call: QueryCall) -> JsonMap:
         stack, name = self._find(call), call.given.needed("LogicalResourceId")
         within(call.reach, name)
         row = self._reader.resource(stack, name)
@@ -188,7 +188,7 @@ class Actions:
         metadata = metadata_of(call.req.caller, self._software, self._reader, stack, row)
         return {"StackResourceDetail": views.resource_detail(stack, row, metadata)}
 
-    def _resources(self, call: Call) -> JsonMap:
+    def _resources(self, call: QueryCall) -> JsonMap:
         stack, name = self._holder(call), call.given.text("LogicalResourceId")
         if name is not None:
             rows = [self._reader.resource(stack, name)]
@@ -196,7 +196,7 @@ class Actions:
             rows = current_rows(self._store.resources.of(stack.id))
         return {"StackResources": [views.resource(stack, row) for row in rows]}
 
-    def _holder(self, call: Call) -> StackRecord:
+    def _holder(self, call: QueryCall) -> StackRecord:
         """Return the stack that is named, or that has the physical id."""
         physical_id = call.given.text("PhysicalResourceId")
         if physical_id is None:
@@ -209,11 +209,11 @@ class Actions:
                 return stack
         raise EntityNotFound(entity="Resource", name=physical_id)
 
-    def _list_resources(self, call: Call) -> JsonMap:
+    def _list_resources(self, call: QueryCall) -> JsonMap:
         rows = current_rows(self._store.resources.of(self._find(call).id))
         return {"StackResourceSummaries": [views.resource_summary(row) for row in rows]}
 
-    def _signal(self, call: Call) -> JsonMap:
+    def _signal(self, call: QueryCall) -> JsonMap:
         stack, name = self._live(call), call.given.needed("LogicalResourceId")
         status, identifier = call.given.needed("Status"), call.given.needed("UniqueId")
         if status not in ("SUCCESS", "FAILURE"):
@@ -228,14 +228,14 @@ class Actions:
 
     # -- finding -----------------------------------------------------------------------------------
 
-    def _live(self, call: Call) -> StackRecord:
+    def _live(self, call: QueryCall) -> StackRecord:
         """Return the named stack unless it was deleted. Raises as `_find`."""
         stack = self._find(call)
         if stack.verb is Verb.DELETE and stack.status is Status.COMPLETE:
             raise StackNotFound(name=call.given.needed("StackName"))
         return stack
 
-    def _find(self, call: Call) -> StackRecord:
+    def _find(self, call: QueryCall) -> StackRecord:
         """Return the stack named by name, id or ARN.
 
         An ARN or id also finds a deleted one. Raises QueryError, StackNotFound, and Forbidden for a machine of

@@ -13,12 +13,12 @@ from heatlite.core.errors import Forbidden
 from heatlite.core.json import JsonMap
 from heatlite.features.query_api.errors import Code, QueryError
 from heatlite.features.query_api.machine_keys import MachineKeys
-from heatlite.features.query_api.signatures import Claim, Message, matches, read
+from heatlite.features.query_api.signatures import Message, SignatureClaim, matches, read
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 
 
-class Reach(Struct, frozen=True):
+class KeyReach(Struct, frozen=True):
     """The stack that a machine's key opens, and which of its resources."""
 
     stack: StackRecord
@@ -47,7 +47,7 @@ class Callers:
         self._trusted = trusted
         self._failures = FailureCounter(clock.now, FREE, MAX_DELAY)
 
-    def admit(self, req: Request, message: Message) -> Reach | None:
+    def admit(self, req: Request, message: Message) -> KeyReach | None:
         """Set the caller of a request. Returns the reach of a machine; None for a user.
 
         Raises QueryError, TooManyFailures, Forbidden, Unavailable.
@@ -65,14 +65,14 @@ class Callers:
         self._failures.forget(*key)
         return reach
 
-    def _identify(self, req: Request, message: Message, claim: Claim) -> Reach | None:
+    def _identify(self, req: Request, message: Message, claim: SignatureClaim) -> KeyReach | None:
         # Users first: a key of a machine may come from a stack document.
         key = self._store.access_keys.get(claim.access_key) if self._access.has_own_keys else None
         found = [] if key is not None else [*self._machines.find(claim.access_key)]
         for machine in found:
             if matches(message, claim, machine.secret):
                 self._access.admit_machine(req, machine.physical_name, machine.stack.project)
-                return Reach(machine.stack, machine.opens)
+                return KeyReach(machine.stack, machine.opens)
         never_expires = claim.signed_at is None and claim.expires_at is None
         if found and (self._access.has_own_keys or never_expires):
             raise QueryError(Code.SignatureDoesNotMatch)
@@ -91,13 +91,13 @@ class Callers:
         return None
 
 
-def within(reach: Reach | None, name: str) -> None:
+def within(reach: KeyReach | None, name: str) -> None:
     """Raise Forbidden if the key of a machine does not open the resource."""
     if reach is not None and not reach.opens(name):
         raise Forbidden(f"The access key does not open the resource {name}.")
 
 
-def for_keystone(message: Message, claim: Claim) -> JsonMap:
+def for_keystone(message: Message, claim: SignatureClaim) -> JsonMap:
     """Return the description of a signed request for Keystone.
 
     Raises QueryError for a POST with parameters in its URL: Keystone leaves them out of what is signed.

@@ -64,7 +64,7 @@ class QueryError(HeatliteError):
         super().__init__(text.format(**fields) if message is None else message, **fields)
 
 
-class Answered(Struct, frozen=True):
+class QueryFault(Struct, frozen=True):
     """An error as the caller gets it."""
 
     status: HTTPStatus
@@ -89,19 +89,19 @@ CODES: tuple[tuple[type[HeatliteError], HTTPStatus, str], ...] = (
 """Kinds of errors with their status and code; the first that fits counts."""
 
 
-def answered(error: HeatliteError) -> Answered:
+def answered(error: HeatliteError) -> QueryFault:
     """Return the answer for an error.
 
     Other kinds are a wrong value of the caller, unless the REST API calls them a fault of the server.
     """
     if isinstance(error, QueryError):
-        return Answered(error.status, error.code.name, error.message)
+        return QueryFault(error.status, error.code.name, error.message)
     for kind, status, code in CODES:
         if isinstance(error, kind):
-            return Answered(status, code, error.message)
+            return QueryFault(status, code, error.message)
     if faults.status_of(error) >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return Answered(HTTPStatus.INTERNAL_SERVER_ERROR, "InternalFailure", error.message)
-    return Answered(BAD_REQUEST, "InvalidParameterValue", error.message)
+        return QueryFault(HTTPStatus.INTERNAL_SERVER_ERROR, "InternalFailure", error.message)
+    return QueryFault(BAD_REQUEST, "InvalidParameterValue", error.message)
 
 
 def refuse(req: Request, resp: Response, error: HeatliteError, as_json: bool) -> None:

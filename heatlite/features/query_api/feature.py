@@ -4,11 +4,11 @@
 from heatlite.feature import Feature
 
 
-class QueryApi(Feature):
+class QueryApiFeature(Feature):
     """Routes of the query API and of access keys."""
 
     name = "query_api"
     routes = "heatlite.features.query_api.routes"
 
 
-feature = QueryApi()
+feature = QueryApiFeature()

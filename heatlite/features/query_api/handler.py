@@ -10,10 +10,10 @@ from heatlite.api.handlers.server import Versions
 from heatlite.api.request import Request
 from heatlite.core.errors import HeatliteError
 from heatlite.features.query_api import answers
-from heatlite.features.query_api.actions import Actions, Call
+from heatlite.features.query_api.actions import QueryActions, QueryCall
 from heatlite.features.query_api.callers import Callers
 from heatlite.features.query_api.errors import Code, QueryError, refuse
-from heatlite.features.query_api.parameters import Parameters, message_of
+from heatlite.features.query_api.parameters import QueryParameters, message_of
 
 RULE = "cloudformation:"
 """Prefix of the rules of actions, as in Heat. An action needs the rule of the REST API as well."""
@@ -22,7 +22,7 @@ RULE = "cloudformation:"
 class QueryApi:
     """/v1/ with an Action."""
 
-    def __init__(self, callers: Callers, actions: Actions, versions: Versions, trail: AuditTrail) -> None:
+    def __init__(self, callers: Callers, actions: QueryActions, versions: Versions, trail: AuditTrail) -> None:
         self._callers = callers
         self._actions = actions
         self._versions = versions
@@ -43,7 +43,7 @@ class QueryApi:
         as_json = req.get_param("ContentType") == "JSON"
         try:
             message = message_of(req)
-            given = Parameters([*message.query, *message.form])
+            given = QueryParameters([*message.query, *message.form])
             as_json = given.text("ContentType") == "JSON"
             name = given.text("Action")
             action = self._actions.table.get(name or "")
@@ -59,7 +59,7 @@ class QueryApi:
                 raise QueryError(Code.InvalidAction, action=name, known=", ".join(self._actions.table))
             req.require(RULE + name)
             req.require(action.rule)
-            result = action.run(Call(req, resp, given, reach))
+            result = action.run(QueryCall(req, resp, given, reach))
             if not action.changes:
                 req.operation = OPEN
             answers.write(resp, answers.answer(name, result, req.request_id), as_json)
@@ -67,7 +67,7 @@ class QueryApi:
             refuse(req, resp, error, as_json)
 
 
-def _parts(given: Parameters) -> Mapping[str, str]:
+def _parts(given: QueryParameters) -> Mapping[str, str]:
     """Return what the audit log says about the target."""
     names = {"stack_name": given.text("StackName"), "resource_name": given.text("LogicalResourceId")}
     return {name: value for name, value in names.items() if value is not None}

@@ -19,7 +19,7 @@ ON_FAILURE: Final = {"DO_NOTHING": True, "ROLLBACK": False, "DELETE": False}
 _MEMBER: Final = re.compile(r"([A-Za-z]+)\.member\.([0-9]{1,6})(?:\.([A-Za-z]+))?", re.ASCII)
 
 
-class Parameters:
+class QueryParameters:
     """Parameters by name."""
 
     def __init__(self, pairs: Pairs) -> None:
@@ -82,7 +82,7 @@ def _pairs(raw: bytes) -> Pairs:
     return pairs
 
 
-def definition(given: Parameters) -> JsonMap:
+def definition(given: QueryParameters) -> JsonMap:
     """Return the body of the REST API for a create, an update or a validation.
 
     A replay after a maintenance lock sends the same body. Raises QueryError.
@@ -93,7 +93,7 @@ def definition(given: Parameters) -> JsonMap:
         body["template"] = given.needed("TemplateBody")
     elif url is not None:
         body["template_url"] = url
-    values = given.members("Parameters")
+    values = given.members("QueryParameters")
     if values:
         body["parameters"] = {
             one["ParameterKey"]: one["ParameterValue"]

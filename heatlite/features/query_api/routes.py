@@ -8,7 +8,7 @@ from heatlite.api.handlers.stacks import StackDetails
 from heatlite.api.routes import VERSION, P, Routes
 from heatlite.features.query_api import errors
 from heatlite.features.query_api.access_keys import AccessKeys
-from heatlite.features.query_api.actions import Actions
+from heatlite.features.query_api.actions import QueryActions
 from heatlite.features.query_api.callers import Callers
 from heatlite.features.query_api.handler import QueryApi
 from heatlite.features.query_api.machine_keys import MachineKeys
@@ -20,7 +20,7 @@ def add(routes: Routes, components: Components) -> None:
     reader, definitions = components.reader, components.definitions
     details = StackDetails(store, definitions, reader, components.accounts)
     hidden_tags = settings.hidden_stack_tags
-    actions = Actions(
+    actions = QueryActions(
         store, components.stacks, components.software, components.signals, reader, definitions, details, hidden_tags
     )
     machines = MachineKeys(store, settings, reader)

@@ -41,7 +41,7 @@ class Message(Struct, frozen=True):
     body: bytes
 
 
-class Claim(Struct, frozen=True):
+class SignatureClaim(Struct, frozen=True):
     """A signature with all that it says about itself."""
 
     version: int
@@ -67,7 +67,7 @@ class Claim(Struct, frozen=True):
             raise QueryError(Code.RequestExpired)
 
 
-def read(message: Message) -> Claim:
+def read(message: Message) -> SignatureClaim:
     """Return the signature of a request.
 
     Raises QueryError without one, and for one that cannot be read.
@@ -90,10 +90,10 @@ def read(message: Message) -> Claim:
     if not given.get("AWSAccessKeyId"):
         raise _unreadable("AWSAccessKeyId is missing")
     signed_at, expires_at = (None if name not in given else _iso(given[name]) for name in ("Timestamp", "Expires"))
-    return Claim(2, given["AWSAccessKeyId"], given["Signature"], signed_at, expires_at)
+    return SignatureClaim(2, given["AWSAccessKeyId"], given["Signature"], signed_at, expires_at)
 
 
-def _version_4(parts: Mapping[str, str], time: str, valid: str | None) -> Claim:
+def _version_4(parts: Mapping[str, str], time: str, valid: str | None) -> SignatureClaim:
     missing = [name for name in ("Credential", "SignedHeaders", "Signature") if not parts.get(name)]
     if missing:
         raise _unreadable(f"{missing[0]} is missing")
@@ -114,7 +114,7 @@ def _version_4(parts: Mapping[str, str], time: str, valid: str | None) -> Claim:
         if not re.fullmatch(r"[0-9]{1,6}", valid, re.ASCII) or int(valid) > LONGEST:
             raise _unreadable(f"X-Amz-Expires is not a number of seconds up to {LONGEST}")
         expires_at = signed_at + int(valid)
-    return Claim(4, access_key, parts["Signature"], signed_at, expires_at, time, tuple(scope), headers)
+    return SignatureClaim(4, access_key, parts["Signature"], signed_at, expires_at, time, tuple(scope), headers)
 
 
 def _iso(text: str) -> float:
@@ -126,7 +126,7 @@ def _iso(text: str) -> float:
         raise _unreadable(f"{text} is not a time in ISO 8601") from None
 
 
-def matches(message: Message, claim: Claim, secret: str) -> bool:
+def matches(message: Message, claim: SignatureClaim, secret: str) -> bool:
     """Test whether the signature is the one that the secret gives."""
     right = _sign_4(message, claim, secret) if claim.version == 4 else _sign_2(message, secret)
     return hmac.compare_digest(claim.signature.encode(), right.encode())
@@ -139,7 +139,7 @@ def _sign_2(message: Message, secret: str) -> str:
     return base64.b64encode(hmac.digest(secret.encode(), text.encode(), hashlib.sha256)).decode()
 
 
-def _sign_4(message: Message, claim: Claim, secret: str) -> str:
+def _sign_4(message: Message, claim: SignatureClaim, secret: str) -> str:
     headers = "".join(f"{name}:{' '.join(message.headers.get(name, '').split())}\n" for name in claim.signed_headers)
     request = "\n".join(
         (

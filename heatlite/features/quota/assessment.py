@@ -6,12 +6,12 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from heatlite.features.quota.limits import UNLIMITED, Limit, Reading
+from heatlite.features.quota.limits import UNLIMITED, LimitsReading, QuotaLimit
 from heatlite.features.quota.needs import LARGEST, PlanNeeds
 from heatlite.features.quota.store.records import Reservation
 
 
-class State(StrEnum):
+class QuotaState(StrEnum):
     """Result for a plan."""
 
     FITS = "fits"
@@ -44,7 +44,7 @@ class KindState(Struct, frozen=True):
 class Assessment(Struct, frozen=True):
     """Result of a comparison of needs with limits."""
 
-    state: State
+    state: QuotaState
     kinds: tuple[KindState, ...]
     causes: Mapping[str, str]
     """By service, why its limits are not known."""
@@ -56,7 +56,7 @@ class Assessment(Struct, frozen=True):
         return tuple(one for one in self.kinds if one.short)
 
 
-class Held(Struct, frozen=True):
+class HeldRoom(Struct, frozen=True):
     """Room that others will take, or have taken since the usage was read."""
 
     holder: str
@@ -64,7 +64,7 @@ class Held(Struct, frozen=True):
     amounts: Mapping[str, int]
 
 
-def still_taken(one: Reservation, reading: Reading) -> dict[str, int]:
+def still_taken(one: Reservation, reading: LimitsReading) -> dict[str, int]:
     """Return the amounts of a reservation without those of objects that the usage has."""
     made, amounts = reading.before.made.get(one.action_id, frozenset()), Counter(one.amounts)
     for part in one.parts:
@@ -75,7 +75,7 @@ def still_taken(one: Reservation, reading: Reading) -> dict[str, int]:
 
 
 def assess(
-    needs: PlanNeeds, reading: Reading, held: Sequence[Held], own: frozenset[str] = frozenset()
+    needs: PlanNeeds, reading: LimitsReading, held: Sequence[HeldRoom], own: frozenset[str] = frozenset()
 ) -> Assessment:
     """Compare needs with a reading.
 
@@ -93,9 +93,9 @@ def assess(
             causes.setdefault(service, "the definition sets limits of this project")
         if limit is not None or not is_of_type(kind):
             kinds.append(_compared(kind, needs, limit, held))
-    state = State.SHORT if any(one.short for one in kinds) else State.FITS
-    if state is State.FITS and any(one.limit is None for one in kinds):
-        state = State.UNKNOWN
+    state = QuotaState.SHORT if any(one.short for one in kinds) else QuotaState.FITS
+    if state is QuotaState.FITS and any(one.limit is None for one in kinds):
+        state = QuotaState.UNKNOWN
     shown = {one.kind.partition(".")[0] for one in kinds}
     causes = {service: cause for service, cause in causes.items() if service in shown}
     return Assessment(state, tuple(kinds), causes, reading.read_at)
@@ -109,7 +109,7 @@ def is_of_type(kind: str) -> bool:
     return kind.startswith(("block_storage.volumes_", "block_storage.gigabytes_"))
 
 
-def _compared(kind: str, needs: PlanNeeds, limit: Limit | None, held: Sequence[Held]) -> KindState:
+def _compared(kind: str, needs: PlanNeeds, limit: QuotaLimit | None, held: Sequence[HeldRoom]) -> KindState:
     holders = [one for one in held if one.amounts.get(kind) and kind != LARGEST]
     reserved, needed = sum(one.amounts[kind] for one in holders), needs.amounts.get(kind, 0)
     short = 0

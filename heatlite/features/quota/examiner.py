@@ -16,13 +16,21 @@ from heatlite.core.context import Context
 from heatlite.core.errors import ActionConflict, HeatliteError, InsufficientRoom
 from heatlite.core.json import JsonMap, as_map
 from heatlite.core.runtime.meter import Meter
-from heatlite.engine.admission.claims import OF_NO_OBJECT, Asked, Change, Claim, Examiner
+from heatlite.engine.admission.claims import OF_NO_OBJECT, ChangeKind, Claim, Examiner, PreparedRequest
 from heatlite.engine.preview.preview import StackPreview
 from heatlite.engine.state.unit_of_work import stack_event
-from heatlite.features.quota.assessment import Assessment, Held, State, assess, still_taken
-from heatlite.features.quota.limits import SERVICES, Account, Before, Deadline, LimitReader, Reading, identify
+from heatlite.features.quota.assessment import Assessment, HeldRoom, QuotaState, assess, still_taken
+from heatlite.features.quota.limits import (
+    SERVICES,
+    Before,
+    Deadline,
+    LimitReader,
+    LimitsReading,
+    QuotaAccount,
+    identify,
+)
 from heatlite.features.quota.metrics import EXAMINED
-from heatlite.features.quota.needs import Part, PlanNeeds, needs_of
+from heatlite.features.quota.needs import PlanNeeds, ResourceNeeds, needs_of
 from heatlite.features.quota.sentences import shortage_text
 from heatlite.features.quota.store.records import Parts, Reservation
 from heatlite.features.quota.store.store import QuotaStore, lock_place
@@ -35,11 +43,11 @@ OPTION = "quota_check"
 """Query key of requests."""
 
 
-MAKE_NOTHING = OF_NO_OBJECT | {Change.DELETE}
+MAKE_NOTHING = OF_NO_OBJECT | {ChangeKind.DELETE}
 """Changes that need no room."""
 
 
-class Mode(StrEnum):
+class ShortageMode(StrEnum):
     """Effect of a shortage."""
 
     REFUSE = "refuse"
@@ -75,7 +83,7 @@ class QuotaExaminer(Examiner):
         clouds: Clouds,
         reader: LimitReader,
         meter: Meter,
-        mode: Mode,
+        mode: ShortageMode,
     ) -> None:
         self._meter = meter
         self._store = store
@@ -86,20 +94,20 @@ class QuotaExaminer(Examiner):
         self._reader = reader
         self._mode = mode
 
-    def mode(self, context: Context) -> Mode:
+    def mode(self, context: Context) -> ShortageMode:
         """Return what a shortage does for a request."""
-        return Mode(context.options.get(OPTION, self._mode))
+        return ShortageMode(context.options.get(OPTION, self._mode))
 
-    def examine(self, asked: Asked) -> "QuotaClaim | None":
+    def examine(self, asked: PreparedRequest) -> "QuotaClaim | None":
         """Return the claim of a request for an operation; None if it needs nothing.
 
         Raises QuotaExceeded.
         """
         mode = self.mode(asked.context)
-        if mode is Mode.OFF or asked.change in MAKE_NOTHING or not self.concerns(asked.types):
+        if mode is ShortageMode.OFF or asked.change in MAKE_NOTHING or not self.concerns(asked.types):
             return None
-        if mode is Mode.REFUSE and asked.insists:
-            mode = Mode.WARN
+        if mode is ShortageMode.REFUSE and asked.insists:
+            mode = ShortageMode.WARN
         look = self._look(asked.context, asked.stack)
         if look is None:
             return None
@@ -112,23 +120,23 @@ class QuotaExaminer(Examiner):
             return nothing if needs.limits_changed else None
         reading = look.read(needs.kinds)
         found = look.assess(needs, reading)
-        if not reading.is_fresh and (found.state is State.SHORT or look.is_outdated(reading)):
+        if not reading.is_fresh and (found.state is QuotaState.SHORT or look.is_outdated(reading)):
             reading = look.read(needs.kinds, fresh=True)
             found = look.assess(needs, reading)
         self._meter.count(EXAMINED, found.state.value)
-        if found.state is State.SHORT and mode is Mode.REFUSE:
+        if found.state is QuotaState.SHORT and mode is ShortageMode.REFUSE:
             raise QuotaExceeded(asked.stack.name, found, needs)
         return QuotaClaim(self._store, self._clock, look, needs, reading, mode)
 
-    def shown(self, asked: Asked, because: Sequence[str]) -> JsonMap:
+    def shown(self, asked: PreparedRequest, because: Sequence[str]) -> JsonMap:
         """Return what a plan shows of quotas."""
-        if self.mode(asked.context) is Mode.OFF or asked.change in OF_NO_OBJECT:
+        if self.mode(asked.context) is ShortageMode.OFF or asked.change in OF_NO_OBJECT:
             return {}
         if not self.concerns(asked.types):
-            return {"quota": shown(Assessment(State.FITS, (), {}, None))}
+            return {"quota": shown(Assessment(QuotaState.FITS, (), {}, None))}
         look = self._look(asked.context, asked.stack)
         if look is None:
-            return {"quota": shown(Assessment(State.UNKNOWN, (), {"cloud": NoCloud().message}, None))}
+            return {"quota": shown(Assessment(QuotaState.UNKNOWN, (), {"cloud": NoCloud().message}, None))}
         needs = needs_of(asked.preview(), look.find)
         reading = look.read(needs.kinds)
         if not reading.is_fresh and look.is_outdated(reading):
@@ -141,8 +149,8 @@ class QuotaExaminer(Examiner):
         try:
             finders = self._clouds.asked_by(context)
         except (NoCloud, CloudError) as error:
-            return Assessment(State.UNKNOWN, (), {"cloud": error.message}, None)
-        look = Look(self._rows, self._reader, finders, identify(finders, deadline), deadline, context.project)
+            return Assessment(QuotaState.UNKNOWN, (), {"cloud": error.message}, None)
+        look = QuotaLook(self._rows, self._reader, finders, identify(finders, deadline), deadline, context.project)
         reading = look.read_all()
         needs = PlanNeeds(dict.fromkeys(reading.limits, 0))
         return look.assess(needs, reading)
@@ -151,7 +159,7 @@ class QuotaExaminer(Examiner):
         """Return whether objects of some of the types may count in quotas."""
         return not types or any(self._types.get(name).counts for name in types if self._types.find(name) is not None)
 
-    def _look(self, context: Context, stack: StackRecord) -> "Look | None":
+    def _look(self, context: Context, stack: StackRecord) -> "QuotaLook | None":
         """Return the view of the cloud for a request; None without a cloud."""
         deadline = Deadline()
         try:
@@ -161,10 +169,10 @@ class QuotaExaminer(Examiner):
                 finders = self._clouds.of(stack.project, stack.id)
         except (NoCloud, CloudError):
             return None  # the operation meets the same error
-        return Look(self._rows, self._reader, finders, identify(finders, deadline), deadline, context.project)
+        return QuotaLook(self._rows, self._reader, finders, identify(finders, deadline), deadline, context.project)
 
 
-class Look:
+class QuotaLook:
     """View that one request has of its project in the cloud."""
 
     def __init__(
@@ -172,7 +180,7 @@ class Look:
         rows: QuotaStore,
         reader: LimitReader,
         finders: Finders,
-        account: Account | str,
+        account: QuotaAccount | str,
         deadline: Deadline,
         project: str,
     ) -> None:
@@ -203,17 +211,17 @@ class Look:
         find = self._reader.find(self._finders, self._account.place, self._deadline)
         return cache(find)
 
-    def read(self, kinds: Collection[str], fresh: bool = False) -> Reading:
+    def read(self, kinds: Collection[str], fresh: bool = False) -> LimitsReading:
         """Return the limits of the services of some kinds."""
         return self._read(sorted({kind.partition(".")[0] for kind in kinds}), fresh)
 
-    def read_all(self) -> Reading:
+    def read_all(self) -> LimitsReading:
         """Return the limits of all services."""
         return self._read(list(SERVICES), fresh=False)
 
-    def _read(self, services: Sequence[str], fresh: bool) -> Reading:
+    def _read(self, services: Sequence[str], fresh: bool) -> LimitsReading:
         if isinstance(self._account, str):
-            return Reading(self._reader.now(), causes=dict.fromkeys(services, self._account))
+            return LimitsReading(self._reader.now(), causes=dict.fromkeys(services, self._account))
         return self._reader.read(self._finders, self._account, services, self._deadline, self._before, fresh)
 
     def _before(self) -> Before:
@@ -221,22 +229,22 @@ class Look:
         mark = self._rows.last_release(place)
         return Before(self._rows.made(self._rows.open(place)), mark)
 
-    def is_outdated(self, reading: Reading) -> bool:
+    def is_outdated(self, reading: LimitsReading) -> bool:
         """Return whether an action has changed limits, or met one, since they were read."""
         place = self.place
         return bool(place) and not all(self._rows.released(place, reading.before.mark))
 
-    def assess(self, needs: PlanNeeds, reading: Reading) -> Assessment:
+    def assess(self, needs: PlanNeeds, reading: LimitsReading) -> Assessment:
         """Compare needs with a reading and the present reservations."""
         own = {kind for kind, projects in needs.limits_changed.items() if any(map(self._is_own, projects))}
         place = self.place
         found = self._rows.open(place) if place else ()
         held = [
-            Held(one.holder if one.project == self._project else "another project", still_taken(one, reading))
+            HeldRoom(one.holder if one.project == self._project else "another project", still_taken(one, reading))
             for one in found
         ]
         if place:
-            held += [Held("what has just ended", one) for one in self._rows.released(place, reading.before.mark)]
+            held += [HeldRoom("what has just ended", one) for one in self._rows.released(place, reading.before.mark)]
         return assess(needs, reading, held, frozenset(own))
 
     def _is_own(self, project: str) -> bool:
@@ -249,14 +257,14 @@ class Look:
         return self._own[project]
 
 
-NOTHING_READ = Reading(0.0)
+NOTHING_READ = LimitsReading(0.0)
 
 
 class QuotaClaim(Claim):
     """Room that an operation asks for (`claims.Claim`)."""
 
     def __init__(
-        self, store: Store, clock: Clock, look: Look, needs: PlanNeeds, reading: Reading, mode: Mode
+        self, store: Store, clock: Clock, look: QuotaLook, needs: PlanNeeds, reading: LimitsReading, mode: ShortageMode
     ) -> None:
         self._store = store
         self._clock = clock
@@ -277,13 +285,13 @@ class QuotaClaim(Claim):
             return
         lock_place(self._store, place)
         found = self._look.assess(needs, self._reading)
-        if found.state is State.SHORT and self._mode is Mode.REFUSE:
+        if found.state is QuotaState.SHORT and self._mode is ShortageMode.REFUSE:
             if self._reading.is_fresh:
                 raise QuotaExceeded(stack.name, found, needs)
             raise ActionConflict(
                 f"Other operations have taken room in the quota that stack {stack.name} needs. Send the request again."
             )
-        if found.state is State.SHORT:
+        if found.state is QuotaState.SHORT:
             reason = f"{stack.status_reason}; the quota does not suffice: {shortage_text(found)}"
             self._store.events.append_many([stack_event(replace(stack, status_reason=reason), self._clock.now())])
         self._store.of(QuotaStore).insert(
@@ -301,7 +309,7 @@ class QuotaClaim(Claim):
         )
 
 
-def _grouped(parts: Iterable[Part]) -> tuple[Parts, ...]:
+def _grouped(parts: Iterable[ResourceNeeds]) -> tuple[Parts, ...]:
     """Return parts with the same amounts together."""
     found: dict[tuple[tuple[str, int], ...], dict[str, str]] = {}
     for one in parts:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from heatlite.cli.session import PlanFacts
     from heatlite.core.status import ActionStatus
     from heatlite.engine.admission.claims import Examiner
-    from heatlite.engine.why.tree import Told, Tree
+    from heatlite.engine.why.tree import ExplainedTree, Told
     from heatlite.store.records import ActionRecord
 
 MODES = ("refuse", "warn", "off")
@@ -50,7 +50,7 @@ class QuotaFeature(Feature):
 
         return components.of(Quotas).examiner
 
-    def why(self, components: "Components", tree: "Tree", told: "Sequence[Told]") -> "Sequence[Told]":
+    def why(self, components: "Components", tree: "ExplainedTree", told: "Sequence[Told]") -> "Sequence[Told]":
         from heatlite.features.quota.why import facts
 
         return facts(tree, told)

@@ -26,7 +26,7 @@ NO_ANSWER: Final = f"no answer within {MOST_SECONDS:g} s"
 UNLIMITED: Final = -1
 
 
-class Limit(Struct, frozen=True):
+class QuotaLimit(Struct, frozen=True):
     """Limit and usage of one kind."""
 
     limit: int
@@ -34,7 +34,7 @@ class Limit(Struct, frozen=True):
     used: int
 
 
-Limits: TypeAlias = Mapping[str, Limit]
+Limits: TypeAlias = Mapping[str, QuotaLimit]
 """By kind."""
 
 
@@ -51,7 +51,7 @@ class Before(Struct, frozen=True):
     """Number of the last release: the usage has all objects of earlier ones."""
 
 
-class Reading(Struct, frozen=True):
+class LimitsReading(Struct, frozen=True):
     """Limits of a project at one time."""
 
     read_at: float
@@ -128,36 +128,36 @@ def _number(value: Json) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _compute(finders: Finders, _project: str) -> Iterator[tuple[str, Limit]]:
+def _compute(finders: Finders, _project: str) -> Iterator[tuple[str, QuotaLimit]]:
     absolute = as_map(as_map(finders.cloud.call("compute.get_limits")).get("absolute"))
     for kind, names in _COMPUTE.items():
         limit, used = (_number(absolute.get(name)) for name in names)
         if limit is not None and used is not None:
-            yield kind, Limit(limit, used)
+            yield kind, QuotaLimit(limit, used)
     keys = _number(absolute.get("maxTotalKeypairs"))
     if keys is not None:
         used = len(as_maps(finders.cloud.call("compute.keypairs"))) if keys >= 0 else 0
-        yield "key_pairs", Limit(keys, used)
+        yield "key_pairs", QuotaLimit(keys, used)
 
 
-def _block_storage(finders: Finders, project: str) -> Iterator[tuple[str, Limit]]:
+def _block_storage(finders: Finders, project: str) -> Iterator[tuple[str, QuotaLimit]]:
     told = as_map(finders.cloud.call("block_storage.get_quota_set", project, usage=True))
     used, reserved = as_map(told.get("usage")), as_map(told.get("reservation"))
     for kind, value in told.items():
         limit = _number(value)
         if limit is not None:
-            yield kind, Limit(limit, (_number(used.get(kind)) or 0) + (_number(reserved.get(kind)) or 0))
+            yield kind, QuotaLimit(limit, (_number(used.get(kind)) or 0) + (_number(reserved.get(kind)) or 0))
 
 
-def _network(finders: Finders, project: str) -> Iterator[tuple[str, Limit]]:
+def _network(finders: Finders, project: str) -> Iterator[tuple[str, QuotaLimit]]:
     for kind, value in as_map(finders.cloud.call("network.get_quota", project, details=True)).items():
         one = as_map(value)
         limit = _number(one.get("limit"))
         if limit is not None:
-            yield kind, Limit(limit, (_number(one.get("used")) or 0) + (_number(one.get("reserved")) or 0))
+            yield kind, QuotaLimit(limit, (_number(one.get("used")) or 0) + (_number(one.get("reserved")) or 0))
 
 
-def _load_balancer(finders: Finders, project: str) -> Iterator[tuple[str, Limit]]:
+def _load_balancer(finders: Finders, project: str) -> Iterator[tuple[str, QuotaLimit]]:
     told = as_map(finders.cloud.call("load_balancer.get_quota", project))
     lists: dict[str, list[JsonMap]] = {}
 
@@ -169,14 +169,14 @@ def _load_balancer(finders: Finders, project: str) -> Iterator[tuple[str, Limit]
     for kind in (*_LISTS, "member"):
         limit = _number(told.get(kind, told.get(_OLD_NAMES.get(kind, ""))))
         if limit is None or limit < 0:
-            yield kind, Limit(UNLIMITED, 0)
+            yield kind, QuotaLimit(UNLIMITED, 0)
         elif kind == "member":
-            yield kind, Limit(limit, sum(len(as_maps(pool.get("members"))) for pool in listed("pool")))
+            yield kind, QuotaLimit(limit, sum(len(as_maps(pool.get("members"))) for pool in listed("pool")))
         else:
-            yield kind, Limit(limit, len(listed(kind)))
+            yield kind, QuotaLimit(limit, len(listed(kind)))
 
 
-SERVICES: Final[Mapping[str, Callable[[Finders, str], Iterator[tuple[str, Limit]]]]] = {
+SERVICES: Final[Mapping[str, Callable[[Finders, str], Iterator[tuple[str, QuotaLimit]]]]] = {
     "compute": _compute,
     "block_storage": _block_storage,
     "network": _network,
@@ -185,7 +185,7 @@ SERVICES: Final[Mapping[str, Callable[[Finders, str], Iterator[tuple[str, Limit]
 """Services with quotas, and what reads them."""
 
 
-def read(finders: Finders, project: str, service: str) -> dict[str, Limit] | None:
+def read(finders: Finders, project: str, service: str) -> dict[str, QuotaLimit] | None:
     """Return the limits of a service by kind. Raises CloudError.
 
     None: the cloud does not have it.
@@ -195,7 +195,7 @@ def read(finders: Finders, project: str, service: str) -> dict[str, Limit] | Non
     return {f"{service}.{kind}": limit for kind, limit in SERVICES[service](finders, project)}
 
 
-class Account(Struct, frozen=True):
+class QuotaAccount(Struct, frozen=True):
     """A project of a cloud."""
 
     place: str
@@ -206,7 +206,7 @@ class Account(Struct, frozen=True):
 
 # -- the cache -----------------------------------------------------------------------------------------
 
-Answer: TypeAlias = dict[str, Limit] | None | str
+Answer: TypeAlias = dict[str, QuotaLimit] | None | str
 
 
 class _Known(Struct, frozen=True):
@@ -230,12 +230,12 @@ class LimitReader:
     def read(
         self,
         finders: Finders,
-        account: Account,
+        account: QuotaAccount,
         services: Collection[str],
         deadline: Deadline,
         look: Callable[[], Before],
         fresh: bool = False,
-    ) -> Reading:
+    ) -> LimitsReading:
         """Return the limits of services for a project of the cloud.
 
         With `fresh` what is remembered counts only for services that did not answer. `look` is called before services
@@ -258,11 +258,11 @@ class LimitReader:
                     others = self._known.get((account.place, service))
                     if answer != NO_ANSWER or others is None or others.at < now:  # another request may have got one
                         self._known[account.place, service] = known[service]
-        limits: dict[str, Limit] = {}
+        limits: dict[str, QuotaLimit] = {}
         for one in known.values():
             if isinstance(one.answer, dict):
                 limits |= one.answer
-        return Reading(
+        return LimitsReading(
             read_at=min((one.at for one in known.values()), default=now),
             limits=limits,
             causes={service: one.answer for service, one in sorted(known.items()) if isinstance(one.answer, str)},
@@ -316,7 +316,7 @@ def _earliest(found: list[Before]) -> Before:
     return Before(every, min(one.mark for one in found))
 
 
-def identify(finders: Finders, deadline: Deadline) -> Account | str:
+def identify(finders: Finders, deadline: Deadline) -> QuotaAccount | str:
     """Return the project of the cloud, or the reason why it is not known."""
     cloud = finders.cloud
     identity = cloud.place
@@ -327,4 +327,4 @@ def identify(finders: Finders, deadline: Deadline) -> Account | str:
         identity = told
     if identity.project_id is None:
         return "the project in the cloud is not known"
-    return Account(" ".join(part or "" for part in identity.account), identity.project_id)
+    return QuotaAccount(" ".join(part or "" for part in identity.account), identity.project_id)

@@ -27,7 +27,7 @@ ENDS = frozenset({Outcome.DELETE, Outcome.REPLACE})
 """Outcomes after which an object is gone."""
 
 
-class Part(Struct, frozen=True):
+class ResourceNeeds(Struct, frozen=True):
     """A resource that needs room."""
 
     path: str
@@ -46,7 +46,7 @@ class PlanNeeds(Struct, frozen=True):
     """Kinds of which the operation alone brings an amount."""
     limits_changed: Mapping[str, frozenset[str]] = {}
     """By kind, the projects whose limit the definition sets, by name or id."""
-    parts: tuple[Part, ...] = ()
+    parts: tuple[ResourceNeeds, ...] = ()
     """Resources that get a new object."""
     freed: Mapping[str, int] = {}
     """By kind, the amounts of objects that are deleted at the end."""
@@ -59,7 +59,7 @@ class PlanNeeds(Struct, frozen=True):
 
 def needs_of(preview: StackPreview, find: Find) -> PlanNeeds:
     """Return the needs of a plan of a whole tree."""
-    total, freed, unknown, parts = dict[str, int](), Counter[str](), set[str](), list[Part]()
+    total, freed, unknown, parts = dict[str, int](), Counter[str](), set[str](), list[ResourceNeeds]()
     limits: dict[str, set[str]] = {}
     for item in preview.items(nested=True):
         if item.outcome is Outcome.KEEP:
@@ -79,7 +79,7 @@ def needs_of(preview: StackPreview, find: Find) -> PlanNeeds:
             known = total.get(kind, 0)
             total[kind] = max(known, amount) if kind == LARGEST else known + amount
         if grown and item.outcome in NEW:
-            parts.append(Part("/".join(item.path), item.row.id, grown))
+            parts.append(ResourceNeeds("/".join(item.path), item.row.id, grown))
     changed = {kind: frozenset(projects) for kind, projects in limits.items()}
     return PlanNeeds(total, frozenset(unknown), changed, tuple(parts), dict(freed))
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from heatlite.features.quota.examiner import Mode, QuotaExaminer
+from heatlite.features.quota.examiner import QuotaExaminer, ShortageMode
 from heatlite.features.quota.feature import QuotaSettings
 from heatlite.features.quota.limits import LimitReader
 from heatlite.features.quota.metrics import EXAMINED
@@ -18,6 +18,6 @@ class Quotas:
         settings = core.settings.of(QuotaSettings)
         self.limits = LimitReader(core.clock.now, settings.quota_cache_seconds)
         clouds = core.engine_services.services.clouds
-        mode = Mode(settings.quota_check)
+        mode = ShortageMode(settings.quota_check)
         core.meter.declare(EXAMINED)
         self.examiner = QuotaExaminer(core.store, core.clock, core.types, clouds, self.limits, core.meter, mode)

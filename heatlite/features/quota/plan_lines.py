@@ -7,10 +7,10 @@ from msgspec import convert
 from heatlite.cli.client import Object, an_object, objects, text
 from heatlite.cli.output import render
 from heatlite.cli.session import PlanFacts
-from heatlite.features.quota.assessment import KindState, State
+from heatlite.features.quota.assessment import KindState, QuotaState
 from heatlite.features.quota.sentences import kind_text
 
-WORDS = {State.FITS: "it fits", State.SHORT: "does not fit", State.UNKNOWN: "not known"}
+WORDS = {QuotaState.FITS: "it fits", QuotaState.SHORT: "does not fit", QuotaState.UNKNOWN: "not known"}
 
 
 def planned(facts: Object) -> PlanFacts:
@@ -24,10 +24,10 @@ def planned(facts: Object) -> PlanFacts:
     kinds = [convert(one, KindState) for one in objects(quota, "kinds")]
     if not kinds:
         return PlanFacts()
-    state, read_at = State(text(quota.get("state"))), text(quota.get("read_at"))
+    state, read_at = QuotaState(text(quota.get("state"))), text(quota.get("read_at"))
     when = f" (read {render.age(read_at, time.time())} ago)" if read_at else ""
     width = max(len(one.kind) for one in kinds)
     lines = [f"Quota{when}: {WORDS[state]}"]
     lines += [f"  {one.kind.ljust(width)} {kind_text(one)}" for one in kinds]
     lines += [f"  {service}: {text(cause)}" for service, cause in an_object(quota, "causes").items()]
-    return PlanFacts(lines, state is State.SHORT)
+    return PlanFacts(lines, state is QuotaState.SHORT)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from heatlite.clients.rest import LOAD_BALANCER, MESSAGING, TEXT, Call, Kind, RestTables, Service
+from heatlite.clients.rest import LOAD_BALANCER, MESSAGING, TEXT, ObjectKind, RestCall, RestTables, Service
 
 TABLES: Final = RestTables(
     services=(
@@ -20,70 +20,72 @@ TABLES: Final = RestTables(
         Service("workflow", "/v2"),
     ),
     kinds={
-        "alarming.alarm": Kind("/alarms", key="alarm_id"),
-        "baremetal.node": Kind("/nodes", many="nodes", key="uuid"),
-        "baremetal.port": Kind("/ports", many="ports", key="uuid", change="JSON-PATCH"),
-        "baremetal.port_group": Kind("/portgroups", many="portgroups", key="uuid"),
-        "container.container": Kind(
+        "alarming.alarm": ObjectKind("/alarms", key="alarm_id"),
+        "baremetal.node": ObjectKind("/nodes", many="nodes", key="uuid"),
+        "baremetal.port": ObjectKind("/ports", many="ports", key="uuid", change="JSON-PATCH"),
+        "baremetal.port_group": ObjectKind("/portgroups", many="portgroups", key="uuid"),
+        "container.container": ObjectKind(
             "/containers", many="containers", key="uuid", creation="?run=true", change="PATCH"
         ),
-        "container_infra.cluster": Kind("/clusters", many="clusters", key="uuid", change="JSON-PATCH"),
-        "container_infra.cluster_template": Kind(
+        "container_infra.cluster": ObjectKind("/clusters", many="clusters", key="uuid", change="JSON-PATCH"),
+        "container_infra.cluster_template": ObjectKind(
             "/clustertemplates", many="clustertemplates", key="uuid", change="JSON-PATCH"
         ),
-        "database.cluster": Kind("/clusters", "cluster", "clusters"),
-        "database.flavor": Kind("/flavors", "flavor", "flavors", key="str_id"),  # `id` is null unless it is a number
-        "database.instance": Kind("/instances", "instance", "instances", change="PATCH"),
-        "identity.ec2_credential": Kind(
+        "database.cluster": ObjectKind("/clusters", "cluster", "clusters"),
+        "database.flavor": ObjectKind(
+            "/flavors", "flavor", "flavors", key="str_id"
+        ),  # `id` is null unless it is a number
+        "database.instance": ObjectKind("/instances", "instance", "instances", change="PATCH"),
+        "identity.ec2_credential": ObjectKind(
             "/users/{}/credentials/OS-EC2", "credential", "credentials", key="access", bare=True
         ),
-        "messaging.subscription": Kind(
+        "messaging.subscription": ObjectKind(
             "/queues/{}/subscriptions", many="subscriptions", key="subscription_id", change="PATCH"
         ),
-        "network.l2_gateway": Kind("/l2-gateways", "l2_gateway", "l2_gateways"),
-        "network.l2_gateway_connection": Kind(
+        "network.l2_gateway": ObjectKind("/l2-gateways", "l2_gateway", "l2_gateways"),
+        "network.l2_gateway_connection": ObjectKind(
             "/l2-gateway-connections", "l2_gateway_connection", "l2_gateway_connections"
         ),
-        "network.metering_label_rule": Kind(  # the SDK warns of remote_ip_prefix
+        "network.metering_label_rule": ObjectKind(  # the SDK warns of remote_ip_prefix
             "/metering/metering-label-rules", "metering_label_rule", "metering_label_rules"
         ),
-        "reservation.host": Kind("/os-hosts", "host", "hosts", bare=True),
-        "reservation.lease": Kind("/leases", "lease", "leases", bare=True),
-        "shared_file_system.security_service": Kind(
+        "reservation.host": ObjectKind("/os-hosts", "host", "hosts", bare=True),
+        "reservation.lease": ObjectKind("/leases", "lease", "leases", bare=True),
+        "shared_file_system.security_service": ObjectKind(
             "/security-services", "security_service", "security_services", "/detail"
         ),
-        "shared_file_system.share": Kind("/shares", "share", "shares", "/detail"),
-        "shared_file_system.share_network": Kind("/share-networks", "share_network", "share_networks", "/detail"),
-        "shared_file_system.share_snapshot": Kind("/snapshots", "snapshot", "snapshots"),
-        "shared_file_system.share_type": Kind("/types", "share_type", "share_types"),
-        "workflow.cron_trigger": Kind("/cron_triggers", many="cron_triggers", key="name"),
-        "workflow.execution": Kind("/executions", many="executions"),
-        "workflow.workflow": Kind("/workflows", many="workflows"),
+        "shared_file_system.share": ObjectKind("/shares", "share", "shares", "/detail"),
+        "shared_file_system.share_network": ObjectKind("/share-networks", "share_network", "share_networks", "/detail"),
+        "shared_file_system.share_snapshot": ObjectKind("/snapshots", "snapshot", "snapshots"),
+        "shared_file_system.share_type": ObjectKind("/types", "share_type", "share_types"),
+        "workflow.cron_trigger": ObjectKind("/cron_triggers", many="cron_triggers", key="name"),
+        "workflow.execution": ObjectKind("/executions", many="executions"),
+        "workflow.workflow": ObjectKind("/workflows", many="workflows"),
     },
     calls={
-        "container.attach_container_network": Call("POST", "/containers/{}/network_attach", in_query=True),
-        "container.detach_container_network": Call("POST", "/containers/{}/network_detach", in_query=True),
-        "database.act_on_instance": Call("POST", "/instances/{}/action"),
-        "database.change_user": Call("PUT", "/instances/{}/users/{}"),
-        "database.create_databases": Call("POST", "/instances/{}/databases"),
-        "database.create_users": Call("POST", "/instances/{}/users"),
-        "database.delete_database": Call("DELETE", "/instances/{}/databases/{}"),
-        "database.delete_user": Call("DELETE", "/instances/{}/users/{}"),
-        "database.grant_databases": Call("PUT", "/instances/{}/users/{}/databases"),
-        "database.revoke_database": Call("DELETE", "/instances/{}/users/{}/databases/{}"),
-        "load_balancer.set_members": Call("PUT", "/lbaas/pools/{}/members"),
-        "messaging.patch_queue": Call(
+        "container.attach_container_network": RestCall("POST", "/containers/{}/network_attach", in_query=True),
+        "container.detach_container_network": RestCall("POST", "/containers/{}/network_detach", in_query=True),
+        "database.act_on_instance": RestCall("POST", "/instances/{}/action"),
+        "database.change_user": RestCall("PUT", "/instances/{}/users/{}"),
+        "database.create_databases": RestCall("POST", "/instances/{}/databases"),
+        "database.create_users": RestCall("POST", "/instances/{}/users"),
+        "database.delete_database": RestCall("DELETE", "/instances/{}/databases/{}"),
+        "database.delete_user": RestCall("DELETE", "/instances/{}/users/{}"),
+        "database.grant_databases": RestCall("PUT", "/instances/{}/users/{}/databases"),
+        "database.revoke_database": RestCall("DELETE", "/instances/{}/users/{}/databases/{}"),
+        "load_balancer.set_members": RestCall("PUT", "/lbaas/pools/{}/members"),
+        "messaging.patch_queue": RestCall(
             "PATCH", "/queues/{}", "changes", "application/openstack-messaging-v2.0-json-patch"
         ),
-        "messaging.share_queue": Call("POST", "/queues/{}/share"),
-        "shared_file_system.act_on_share": Call("POST", "/shares/{}/action"),
-        "shared_file_system.act_on_share_network": Call("POST", "/share-networks/{}/action"),
-        "shared_file_system.delete_share_type_spec": Call("DELETE", "/types/{}/extra_specs/{}"),
-        "shared_file_system.export_locations": Call("GET", "/shares/{}/export_locations"),
-        "shared_file_system.security_services_of": Call("GET", "/security-services?share_network_id={}"),
-        "shared_file_system.set_share_metadata": Call("PUT", "/shares/{}/metadata"),
-        "shared_file_system.set_share_type_specs": Call("POST", "/types/{}/extra_specs"),
-        "workflow.define_workflow": Call("POST", "/workflows", "definition", TEXT),
-        "workflow.redefine_workflow": Call("PUT", "/workflows", "definition", TEXT),
+        "messaging.share_queue": RestCall("POST", "/queues/{}/share"),
+        "shared_file_system.act_on_share": RestCall("POST", "/shares/{}/action"),
+        "shared_file_system.act_on_share_network": RestCall("POST", "/share-networks/{}/action"),
+        "shared_file_system.delete_share_type_spec": RestCall("DELETE", "/types/{}/extra_specs/{}"),
+        "shared_file_system.export_locations": RestCall("GET", "/shares/{}/export_locations"),
+        "shared_file_system.security_services_of": RestCall("GET", "/security-services?share_network_id={}"),
+        "shared_file_system.set_share_metadata": RestCall("PUT", "/shares/{}/metadata"),
+        "shared_file_system.set_share_type_specs": RestCall("POST", "/types/{}/extra_specs"),
+        "workflow.define_workflow": RestCall("POST", "/workflows", "definition", TEXT),
+        "workflow.redefine_workflow": RestCall("PUT", "/workflows", "definition", TEXT),
     },
 )

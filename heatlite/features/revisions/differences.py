@@ -32,7 +32,7 @@ class Content(Struct, frozen=True):
         return {**self.template, "environment": environment, "files": {**self.files}, **rest}
 
 
-class Change(Struct, frozen=True):
+class RevisionChange(Struct, frozen=True):
     """A difference of two contents. None: there is no such place."""
 
     path: Path
@@ -55,10 +55,10 @@ class Veil(Struct, frozen=True):
         """Return files without hidden values."""
         return {name: self.mask.text(text) for name, text in files.items()}
 
-    def change(self, change: Change) -> Change:
+    def change(self, change: RevisionChange) -> RevisionChange:
         """Return a change without hidden values."""
         path = tuple(self.mask.text(str(step)) for step in change.path)
-        return Change(path, self._value(change.path, change.old), self._value(change.path, change.new))
+        return RevisionChange(path, self._value(change.path, change.old), self._value(change.path, change.new))
 
     def _value(self, path: Path, value: Json) -> Json:
         """Return what a definition has at a place, masked."""
@@ -78,19 +78,19 @@ class Veil(Struct, frozen=True):
         return self.mask.json(value)
 
 
-def changes(old: Content, new: Content) -> Iterator[Change]:
+def changes(old: Content, new: Content) -> Iterator[RevisionChange]:
     """Yield the differences of two contents. Lists differ as a whole."""
     return _changes(old.tree, new.tree, ())
 
 
-def _changes(old: Json | UnsetType, new: Json | UnsetType, path: Path) -> Iterator[Change]:
+def _changes(old: Json | UnsetType, new: Json | UnsetType, path: Path) -> Iterator[RevisionChange]:
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for name in {**old, **new}:
             yield from _changes(old.get(name, UNSET), new.get(name, UNSET), (*path, name))
         return
     before, after = (None if isinstance(one, UnsetType) else one for one in (old, new))
     if old is UNSET or new is UNSET or not same(before, after):
-        yield Change(path, before, after)
+        yield RevisionChange(path, before, after)
 
 
 def _is_default(key: str | int) -> bool:

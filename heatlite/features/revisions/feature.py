@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from heatlite.cli.client import Client, Object, Stack
     from heatlite.core.status import ActionStatus
     from heatlite.engine.admission.claims import NewDefinition
-    from heatlite.engine.why.tree import Told, Tree
+    from heatlite.engine.why.tree import ExplainedTree, Told
     from heatlite.store.records import ActionRecord
 
 
@@ -39,7 +39,7 @@ class RevisionsFeature(Feature):
         if after in ENDED_ACTIONS:
             components.of(Keeping).end(action, after)
 
-    def why(self, components: "Components", tree: "Tree", told: "Sequence[Told]") -> "Sequence[Told]":
+    def why(self, components: "Components", tree: "ExplainedTree", told: "Sequence[Told]") -> "Sequence[Told]":
         from heatlite.features.revisions.keeping import Keeping
         from heatlite.features.revisions.why import with_undo
 

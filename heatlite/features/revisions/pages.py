@@ -5,9 +5,9 @@ from http import HTTPStatus
 from pathlib import Path
 
 from heatlite.core.json import Json, JsonMap, as_map, as_maps
-from heatlite.features.dashboard.client import Api, ApiError, text
+from heatlite.features.dashboard.client import ApiError, ProjectApi, text
 from heatlite.features.dashboard.frames import Fields, Pages, StackPage, stack_action
-from heatlite.features.dashboard.site import Request, command
+from heatlite.features.dashboard.site import BrowserRequest, command
 
 REFUSALS = (HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT)
 """Answers that say why there is no plan."""
@@ -21,7 +21,7 @@ class RevisionsPage(StackPage):
 
     template, part = "stack_history.html", "history"
 
-    def values(self, req: Request, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
+    def values(self, req: BrowserRequest, api: ProjectApi, path: str, stack: JsonMap) -> Mapping[str, object]:
         is_nested = stack.get("parent") is not None
         found = [] if is_nested else as_maps(api.get(f"{path}/revisions").get("revisions"))
         numbers = {text(one.get("number")) for one in found}
@@ -36,7 +36,7 @@ class RevisionsPage(StackPage):
         }
 
 
-def _plan(api: Api, path: str, number: str) -> JsonMap:
+def _plan(api: ProjectApi, path: str, number: str) -> JsonMap:
     """Return the plan of an undo, or the reason why there is none."""
     try:
         found = as_map(api.send("PATCH", f"{path}/preview", {"undo": {"to": int(number)}}))

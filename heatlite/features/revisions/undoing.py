@@ -9,7 +9,7 @@ from heatlite.core.context import Context
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import JsonMap
 from heatlite.core.wire.guards import Guarded
-from heatlite.engine.state.requests import Request, ShownPlan
+from heatlite.engine.state.requests import ShownPlan, StackRequest
 from heatlite.features.revisions.errors import NothingToUndo, RevisionNotFound
 from heatlite.features.revisions.keeping import Keeping
 from heatlite.features.revisions.store.records import RevisionRecord, RevisionSummary
@@ -89,13 +89,13 @@ class Revisions:
         there_are = f"There are: {', '.join(str(one.number) for one in reversed(found))}."
         raise RevisionNotFound(stack_name=stack.name, number=number, there_are=there_are)
 
-    def _request(self, revision: RevisionRecord, asked: UndoRequest) -> Request:
+    def _request(self, revision: RevisionRecord, asked: UndoRequest) -> StackRequest:
         """Return the request whose PUT gives a stack the definition of a revision."""
         template = self._store.templates.get(revision.template_id)
         options: JsonMap = {"to": revision.number, **asked.further}
         if asked.plan_digest is not None:
             options["plan_digest"] = asked.plan_digest
-        return Request(
+        return StackRequest(
             template=template.document,
             files=template.files,
             environment=revision.environment,

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from heatlite.core.wire.why import Fact
 from heatlite.engine.state.conflict_rules import Operation
-from heatlite.engine.why.tree import Told, Tree
+from heatlite.engine.why.tree import ExplainedTree, Told
 from heatlite.engine.why.ways import Ways
 from heatlite.features.revisions.keeping import Keeping
 
@@ -14,7 +14,7 @@ CODES = frozenset({"failed", "no_rollback"})
 """Facts that an undo is a way out of."""
 
 
-def with_undo(revisions: Keeping, tree: Tree, told: Sequence[Told]) -> list[Told]:
+def with_undo(revisions: Keeping, tree: ExplainedTree, told: Sequence[Told]) -> list[Told]:
     """Return facts with the undo among their ways out.
 
     They are as before if there is no definition to go back to.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from heatlite.cli.arguments import CommandGroup, argument
 from heatlite.cli.client import Client, an_object, objects, text
-from heatlite.cli.errors import Refused
+from heatlite.cli.errors import RefusedRequest
 from heatlite.cli.files import Bundle, gather_all, load_file, parameters
 from heatlite.cli.session import Host, scratch
 from heatlite.core.errors import Invalid, Problem
@@ -70,7 +70,7 @@ def _findings(client: Client, bundle: Bundle, given: dict[str, str]) -> Iterator
     body: JsonMap = bundle.body(given)
     try:
         answer = an_object(client.request("POST", "/validate", body, WITHOUT_SERVICES))
-    except Refused:
+    except RefusedRequest:
         answer = {}
     if "rules" not in answer:
         yield Problem((), UNASKED, error="RuleDenied")

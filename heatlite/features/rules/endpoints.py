@@ -21,9 +21,9 @@ from heatlite.core.errors import Unavailable
 from heatlite.core.json import JsonMap, dump
 from heatlite.core.runtime.bulkhead import Bulkhead, for_requests
 from heatlite.core.wire.base import Body
-from heatlite.engine.outbound.egress import Refused, connection, exchange, failure, path_of, remaining
+from heatlite.engine.outbound.egress import RefusedHost, connection, exchange, failure, path_of, remaining
 from heatlite.engine.outbound.webhooks import SIGNATURE, TIMESTAMP, signature
-from heatlite.features.change_policy.effective import PlacedRule, Rule
+from heatlite.features.change_policy.effective import PlacedRule, PlanRule
 from heatlite.features.rules.addresses import fault_of, hosts_of
 from heatlite.features.rules.feature import RulesSettings
 
@@ -39,7 +39,7 @@ AT_ONCE, IN_LINE, IN_LINE_SECONDS = 3, 2, 1.0
 Text: TypeAlias = Annotated[str, Meta(min_length=1, max_length=500)]
 
 
-class Verdict(StrEnum):
+class EndpointVerdict(StrEnum):
     """Judgement of an endpoint."""
 
     PASS = "pass"
@@ -55,15 +55,15 @@ class Remark(Body, frozen=True):
     message: Text
 
 
-class Answer(Body, frozen=True):
+class EndpointAnswer(Body, frozen=True):
     """Answer of an endpoint."""
 
-    result: Verdict
+    result: EndpointVerdict
     message: Text | UnsetType = UNSET
     findings: tuple[Remark, ...] = ()
 
 
-Answers: TypeAlias = Mapping[PlacedRule, Answer | str]
+Answers: TypeAlias = Mapping[PlacedRule, EndpointAnswer | str]
 """Answers by rule, or the errors."""
 
 
@@ -91,11 +91,11 @@ class Endpoints:
             end = time.monotonic() + MOST_SECONDS
             return dict(zip(rules, calls.map(lambda one: self._ask(one.rule, body, end), rules), strict=True))
 
-    def fault(self, rule: Rule) -> str | None:
+    def fault(self, rule: PlanRule) -> str | None:
         """Return why an endpoint is not asked."""
         return fault_of(rule.endpoint, self._hosts)
 
-    def _ask(self, rule: Rule, body: bytes, end: float) -> Answer | str:
+    def _ask(self, rule: PlanRule, body: bytes, end: float) -> EndpointAnswer | str:
         fault = self.fault(rule)
         if fault is not None:
             return fault
@@ -115,20 +115,20 @@ class Endpoints:
             with connection(parts, address, end) as connected:
                 answer = exchange(connected, "POST", path_of(parts), headers, MOST_BYTES, body)
             remaining(end)  # what was cut off may look complete
-        except Refused as error:
+        except RefusedHost as error:
             return str(error)
         except (OSError, http.client.HTTPException, ValueError) as error:
             return printable(failure(error, end, rule.seconds))
         return _read(answer.status, answer.body)
 
 
-def _read(status: int, body: bytes) -> Answer | str:
+def _read(status: int, body: bytes) -> EndpointAnswer | str:
     if status != HTTPStatus.OK:
         return f"the endpoint answers {status}"
     if len(body) > MOST_BYTES:
         return f"its answer has more than {MOST_BYTES} bytes"
     try:
-        return msgspec.json.decode(body, type=Answer)
+        return msgspec.json.decode(body, type=EndpointAnswer)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         return f"its answer has another form: {printable(str(error))}"
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from heatlite.core.errors import Conflict, Forbidden, abbreviated
 from heatlite.core.wire.base import shown
-from heatlite.features.change_policy.effective import Result
+from heatlite.features.change_policy.effective import RuleResult
 from heatlite.features.rules.wire import Finding
 
 BECAUSE = "because of a rule of a change policy"
@@ -33,7 +33,7 @@ def told(findings: Sequence[Finding]) -> str:
 
     Without any, those that want an approval.
     """
-    denying = [one for one in findings if one.result is Result.DENY]
-    denying = denying or [one for one in findings if one.result is Result.APPROVE]
+    denying = [one for one in findings if one.result is RuleResult.DENY]
+    denying = denying or [one for one in findings if one.result is RuleResult.APPROVE]
     texts = [f"{one.name}{f' at {one.path}' if one.path else ''}: {one.message}" for one in denying]
     return abbreviated(texts, separator="; ")

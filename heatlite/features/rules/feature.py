@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from heatlite.cli.session import PlanFacts
     from heatlite.core.errors import Problem
     from heatlite.engine.admission.claims import Examiner
-    from heatlite.engine.why.tree import Told, Tree
-    from heatlite.template.source.loader import Source
+    from heatlite.engine.why.tree import ExplainedTree, Told
+    from heatlite.template.source.loader import SourceText
 
 
 class RulesSettings(FeatureSettings, frozen=True):
@@ -47,14 +47,14 @@ class RulesFeature(Feature):
 
         return planned(facts)
 
-    def why(self, components: "Components", tree: "Tree", told: "Sequence[Told]") -> "Sequence[Told]":
+    def why(self, components: "Components", tree: "ExplainedTree", told: "Sequence[Told]") -> "Sequence[Told]":
         if tree.last_request is None:
             return told
         from heatlite.features.rules.why import facts
 
         return [*told, *facts(tree)]
 
-    def problems(self, document: "Source") -> "Sequence[Problem] | None":
+    def problems(self, document: "SourceText") -> "Sequence[Problem] | None":
         if "change_policy" not in document.data:
             return None
         from heatlite.features.rules.checks import problems

@@ -5,10 +5,10 @@ from fnmatch import fnmatchcase
 
 from msgspec import UNSET, UnsetType
 
-from heatlite.features.change_policy.effective import About, Occasion, PlacedRule, Result, Rule
-from heatlite.features.rules.endpoints import Answer, Answers, Verdict, printable
+from heatlite.features.change_policy.effective import About, Occasion, PlacedRule, PlanRule, RuleResult
+from heatlite.features.rules.endpoints import Answers, EndpointAnswer, EndpointVerdict, printable
 from heatlite.features.rules.expressions import Bound, Variables, joined
-from heatlite.features.rules.scene import Scene, SeenResource
+from heatlite.features.rules.scene import RuleScene, SeenResource
 from heatlite.features.rules.wire import Finding
 
 
@@ -31,35 +31,35 @@ class Judgement:
             effect = rule.then if rule.on_error is UNSET else rule.on_error
             self._find(placed, effect, path, f"{rule.message} (the rule could not be evaluated: {result})")
 
-    def add_answer(self, placed: PlacedRule, answer: Answer | str) -> None:
+    def add_answer(self, placed: PlacedRule, answer: EndpointAnswer | str) -> None:
         """Add what the endpoint of a rule says. A text is its error."""
         if isinstance(answer, str):
             self.add(placed, answer, None)
-        elif answer.result is not Verdict.PASS:
-            result = Result(answer.result)
+        elif answer.result is not EndpointVerdict.PASS:
+            result = RuleResult(answer.result)
             message = placed.rule.message if isinstance(answer.message, UnsetType) else printable(answer.message)
             if not answer.findings:
                 self._find(placed, result, None, message)
             for one in answer.findings:
                 self._find(placed, result, printable(one.path), printable(one.message))
 
-    def _find(self, placed: PlacedRule, result: Result, path: str | None, message: str) -> None:
+    def _find(self, placed: PlacedRule, result: RuleResult, path: str | None, message: str) -> None:
         self.findings.append(Finding(placed.rule.name, placed.origin, result, path, message))
 
     @property
     def reasons(self) -> Sequence[str]:
         """The rules by which the plan needs an approval, as reasons of it."""
-        found = [f"rule:{one.name}" for one in self.findings if one.result is Result.APPROVE]
+        found = [f"rule:{one.name}" for one in self.findings if one.result is RuleResult.APPROVE]
         return [*dict.fromkeys(found)] if self._changes else ()
 
     @property
-    def strictest(self) -> Result | None:
+    def strictest(self) -> RuleResult | None:
         """The strictest result; None if no rule strikes."""
-        ranks = [*Result]
+        ranks = [*RuleResult]
         return max((one.result for one in self.findings), key=ranks.index, default=None)
 
 
-def judged(rules: Sequence[PlacedRule], occasion: Occasion, seen: Scene, answers: Answers) -> Judgement:
+def judged(rules: Sequence[PlacedRule], occasion: Occasion, seen: RuleScene, answers: Answers) -> Judgement:
     """Ask all rules of an occasion. `answers` are those of their endpoints.
 
     Findings are in the order of the plan. Those on the whole plan come first.
@@ -89,12 +89,12 @@ def judged(rules: Sequence[PlacedRule], occasion: Occasion, seen: Scene, answers
     return found
 
 
-def may_ask(rule: Rule) -> bool:
+def may_ask(rule: PlanRule) -> bool:
     """Return whether an approval may be the effect of a rule.
 
     An endpoint may always want one.
     """
-    return bool(rule.endpoint) or Result.APPROVE in (rule.then, rule.on_error)
+    return bool(rule.endpoint) or RuleResult.APPROVE in (rule.then, rule.on_error)
 
 
 def _is_about(placed: PlacedRule, resource: SeenResource) -> bool:

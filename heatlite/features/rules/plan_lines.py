@@ -6,7 +6,7 @@ from msgspec import convert
 
 from heatlite.cli.client import Object, objects
 from heatlite.cli.session import PlanFacts
-from heatlite.features.change_policy.effective import Result
+from heatlite.features.change_policy.effective import RuleResult
 from heatlite.features.rules.wire import Finding
 
 
@@ -15,7 +15,7 @@ def planned(facts: Object) -> PlanFacts:
     if "rules" not in facts:
         return PlanFacts()  # there are no rules, or an older server
     findings = [convert(one, Finding) for one in objects(facts, "rules")]
-    is_denied = any(one.result is Result.DENY for one in findings)
+    is_denied = any(one.result is RuleResult.DENY for one in findings)
     return PlanFacts([*lines(findings)], is_denied, is_denied)
 
 

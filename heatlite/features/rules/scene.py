@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from heatlite.core.clock import to_text
 from heatlite.core.json import JsonMap
-from heatlite.engine.admission.claims import Asked, Change
+from heatlite.engine.admission.claims import ChangeKind, PreparedRequest
 from heatlite.engine.planning.plan import Outcome
 from heatlite.engine.preview.preview import StackPreview
 from heatlite.engine.preview.preview_views import changed_resources
@@ -18,12 +18,12 @@ from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 
 OCCASIONS = {
-    Change.CREATE: Occasion.CREATE,
-    Change.UPDATE: Occasion.UPDATE,
-    Change.DELETE: Occasion.DELETE,
-    Change.SCALE: Occasion.SCALE,
-    Change.SIGNAL: Occasion.SCALE,
-    Change.REPAIR: Occasion.HEAL,
+    ChangeKind.CREATE: Occasion.CREATE,
+    ChangeKind.UPDATE: Occasion.UPDATE,
+    ChangeKind.DELETE: Occasion.DELETE,
+    ChangeKind.SCALE: Occasion.SCALE,
+    ChangeKind.SIGNAL: Occasion.SCALE,
+    ChangeKind.REPAIR: Occasion.HEAL,
 }
 _COUNTED = (Outcome.CREATE, Outcome.UPDATE, Outcome.REPLACE, Outcome.DELETE)
 
@@ -37,7 +37,7 @@ class SeenResource(Struct, frozen=True):
     variable: JsonMap
 
 
-class Scene(Struct, frozen=True):
+class RuleScene(Struct, frozen=True):
     """An operation, as rules see it. Secrets are masked."""
 
     plan: JsonMap
@@ -47,7 +47,7 @@ class Scene(Struct, frozen=True):
     resources: Sequence[SeenResource]
 
 
-def scene(store: Store, asked: Asked, preview: StackPreview, now: float) -> Scene:
+def scene(store: Store, asked: PreparedRequest, preview: StackPreview, now: float) -> RuleScene:
     """Return what rules see of an operation. The time counts by the minute."""
     root, above = _place(store, asked)
     counts = dict.fromkeys((*(one.value for one in _COUNTED), Outcome.KEEP.value), 0)
@@ -67,10 +67,10 @@ def scene(store: Store, asked: Asked, preview: StackPreview, now: float) -> Scen
         "resources": [{key: one.variable[key] for key in ("path", "type", "action")} for one in seen],
     }
     user: JsonMap = {"name": asked.context.user, "roles": [*sorted(asked.context.roles)]}
-    return Scene(plan, user, datetime.fromtimestamp(now // 60 * 60, UTC), seen)
+    return RuleScene(plan, user, datetime.fromtimestamp(now // 60 * 60, UTC), seen)
 
 
-def told(request_id: str, digest: str, seen: Scene) -> JsonMap:
+def told(request_id: str, digest: str, seen: RuleScene) -> JsonMap:
     """Return what endpoints are told of a plan with a digest."""
     return {
         "rules": VERSION,
@@ -82,7 +82,7 @@ def told(request_id: str, digest: str, seen: Scene) -> JsonMap:
     }
 
 
-def _place(store: Store, asked: Asked) -> tuple[StackRecord, tuple[str, ...]]:
+def _place(store: Store, asked: PreparedRequest) -> tuple[StackRecord, tuple[str, ...]]:
     """Return the root of the stack that changes, and the path of that stack."""
     if asked.stack.parent_id is None:
         return asked.stack, ()

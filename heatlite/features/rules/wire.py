@@ -3,7 +3,7 @@
 from msgspec import field
 
 from heatlite.core.wire.base import Answer
-from heatlite.features.change_policy.effective import Origin, Result
+from heatlite.features.change_policy.effective import PolicyOrigin, RuleResult
 
 
 class Finding(Answer, frozen=True):
@@ -11,9 +11,9 @@ class Finding(Answer, frozen=True):
 
     name: str
     """Name of the rule."""
-    from_: Origin = field(name="from")
+    from_: PolicyOrigin = field(name="from")
     """Place of the rule: ``operator`` or ``project``."""
-    result: Result
+    result: RuleResult
     """Effect: ``deny``, ``approve`` or ``warn``."""
     path: str | None
     """Path of the resource; ``null`` for a rule on the whole plan."""

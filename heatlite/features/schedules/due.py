@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from heatlite.core.cron import Cron, read_cron, read_zone
-from heatlite.features.schedules.store.records import ScheduleRecord, Task
+from heatlite.features.schedules.store.records import ScheduledTask, ScheduleRecord
 
 ON_TIME = 60
 """Seconds after its nominal time in which an occurrence without a window still begins."""
 
-POWER = frozenset({Task.SUSPEND, Task.RESUME})
+POWER = frozenset({ScheduledTask.SUSPEND, ScheduledTask.RESUME})
 """Tasks of which one undoes the other. Of all that are due together only the latest counts."""
 
 Occurrence: TypeAlias = tuple[ScheduleRecord, float]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from heatlite.cli.client import Client, Object, Stack
     from heatlite.cli.session import PlanFacts
     from heatlite.core.status import ActionStatus
-    from heatlite.engine.why.tree import Told, Tree
+    from heatlite.engine.why.tree import ExplainedTree, Told
     from heatlite.store.records import ActionRecord
 
 
@@ -69,7 +69,7 @@ class SchedulesFeature(Feature):
             components.store.of(ExpiryStore).stacks_removed([action.stack_id])
             components.store.of(DelegationStore).stacks_removed([action.stack_id])
 
-    def why(self, components: "Components", tree: "Tree", told: "Sequence[Told]") -> "Sequence[Told]":
+    def why(self, components: "Components", tree: "ExplainedTree", told: "Sequence[Told]") -> "Sequence[Told]":
         from heatlite.features.schedules.store.expiries import ExpiryStore
         from heatlite.features.schedules.store.store import SchedulesStore
         from heatlite.features.schedules.why import facts

@@ -16,7 +16,7 @@ from heatlite.engine.admission.admission import audit
 from heatlite.engine.admission.caller_context import context_to_json
 from heatlite.features.schedules.delegations import Delegations
 from heatlite.features.schedules.due import next_due
-from heatlite.features.schedules.store.records import ScheduleRecord, Task
+from heatlite.features.schedules.store.records import ScheduledTask, ScheduleRecord
 from heatlite.features.schedules.store.store import SchedulesStore
 from heatlite.features.schedules.tasks import Tasks
 from heatlite.store.records import StackRecord
@@ -26,13 +26,13 @@ MAX_SCHEDULES = 100
 """Schedules of a stack."""
 
 
-class Wanted(Struct, frozen=True):
+class WantedSchedule(Struct, frozen=True):
     """A schedule as a caller wants it, with a valid line and zone."""
 
     name: str
     cron: str
     timezone: str
-    task: Task
+    task: ScheduledTask
     options: JsonMap
     window: int
     enabled: bool
@@ -61,7 +61,7 @@ class ScheduleOperations:
             raise EntityNotFound(entity="Schedule", name=name)
         return found
 
-    def add(self, context: Context, stack: StackRecord, wanted: Wanted) -> ScheduleRecord:
+    def add(self, context: Context, stack: StackRecord, wanted: WantedSchedule) -> ScheduleRecord:
         """Add a schedule to a root stack.
 
         Raises HTTPBadRequest for a nested stack, a name that is taken or one schedule too many, Forbidden for a caller
@@ -79,7 +79,7 @@ class ScheduleOperations:
         audit.info("schedule stack=%s request=add name=%s by=%s", stack.id, record.name, context.user)
         return record
 
-    def put(self, context: Context, stack: StackRecord, name: str, wanted: Wanted) -> ScheduleRecord:
+    def put(self, context: Context, stack: StackRecord, name: str, wanted: WantedSchedule) -> ScheduleRecord:
         """Replace a schedule. The caller is its author from now on.
 
         Raises EntityNotFound, and as `add`.
@@ -111,7 +111,7 @@ class ScheduleOperations:
         audit.info("schedule stack=%s request=delete name=%s by=%s", stack.id, name, context.user)
 
     @contextmanager
-    def _delegated(self, context: Context, stack: StackRecord, wanted: Wanted) -> Iterator[JsonMap | None]:
+    def _delegated(self, context: Context, stack: StackRecord, wanted: WantedSchedule) -> Iterator[JsonMap | None]:
         """Check the rights to a task, and delegate them."""
         if stack.root_id is not None:
             raise HTTPBadRequest(f"Stack {stack.name} is nested: only its root has schedules, stack {stack.root_id}.")
@@ -120,7 +120,7 @@ class ScheduleOperations:
             self._tasks.check_rights(self._delegations.caller_now(context, stack, credential), wanted.task)
             yield credential
 
-    def _record(self, schedule_id: str, context: Context, stack: StackRecord, wanted: Wanted) -> ScheduleRecord:
+    def _record(self, schedule_id: str, context: Context, stack: StackRecord, wanted: WantedSchedule) -> ScheduleRecord:
         """Return the row of a wanted schedule."""
         record = ScheduleRecord(
             schedule_id,

@@ -6,9 +6,9 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from heatlite.core.json import JsonMap, as_map, as_maps
-from heatlite.features.dashboard.client import Api, ApiError, href, text
+from heatlite.features.dashboard.client import ApiError, ProjectApi, href, text
 from heatlite.features.dashboard.frames import Pages, ProjectPage, Section, StackPage, page_query
-from heatlite.features.dashboard.site import Request, Tab, command
+from heatlite.features.dashboard.site import BrowserRequest, Tab, command
 
 
 class ProjectSchedulesPage(ProjectPage):
@@ -16,7 +16,7 @@ class ProjectSchedulesPage(ProjectPage):
 
     template, tab = "schedules.html", "schedules"
 
-    def values(self, req: Request, api: Api, **parts: str) -> Mapping[str, object]:
+    def values(self, req: BrowserRequest, api: ProjectApi, **parts: str) -> Mapping[str, object]:
         found = api.get("/schedules", **page_query(req))
         return {**_listed(found), "commands": [command(api.project, "schedule", "list")]}
 
@@ -26,7 +26,7 @@ class StackSchedulesPage(StackPage):
 
     template, part = "stack_schedules.html", "schedules"
 
-    def values(self, req: Request, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
+    def values(self, req: BrowserRequest, api: ProjectApi, path: str, stack: JsonMap) -> Mapping[str, object]:
         found = api.get("/schedules", stack=text(stack.get("id")), **page_query(req))
         return {**_listed(found), "commands": _of_stack_commands(api, stack)}
 
@@ -37,7 +37,7 @@ def _listed(found: JsonMap) -> Mapping[str, object]:
     return {"entries": as_maps(found.get("schedules")), "next": following.get("marker", [""])[0]}
 
 
-def _of_stack(_req: Request, api: Api, stack: JsonMap) -> Mapping[str, object]:
+def _of_stack(_req: BrowserRequest, api: ProjectApi, stack: JsonMap) -> Mapping[str, object]:
     """Return the next thing that happens, and the expiry."""
     try:
         found = as_maps(api.get("/schedules", stack=text(stack.get("id")), limit=1).get("schedules"))
@@ -48,7 +48,7 @@ def _of_stack(_req: Request, api: Api, stack: JsonMap) -> Mapping[str, object]:
     return {"coming": [one for one in found if one.get("next_at")], "expiry": as_map(stack.get("expiry") or {})}
 
 
-def _of_stack_commands(api: Api, stack: JsonMap) -> Sequence[str]:
+def _of_stack_commands(api: ProjectApi, stack: JsonMap) -> Sequence[str]:
     return [command(api.project, "schedule", "list", text(stack.get("stack_name")))]
 
 

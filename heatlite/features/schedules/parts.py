@@ -8,7 +8,7 @@ from heatlite.features.schedules.delegations import Delegations
 from heatlite.features.schedules.metrics import OCCURRENCES
 from heatlite.features.schedules.operations import ScheduleOperations
 from heatlite.features.schedules.store.records import ScheduleRecord
-from heatlite.features.schedules.sweep import Sweep
+from heatlite.features.schedules.sweep import ScheduleSweep
 from heatlite.features.schedules.tasks import Tasks
 from heatlite.store.records import StackRecord
 
@@ -29,4 +29,4 @@ class Schedules:
             return delegations.author_now(author, stack, record.id)
 
         self.operations = ScheduleOperations(core.store, core.clock, tasks, delegations)
-        self.sweep = Sweep(core.store, core.clock, core.meter, tasks, author_of)
+        self.sweep = ScheduleSweep(core.store, core.clock, core.meter, tasks, author_of)

@@ -25,7 +25,7 @@ from heatlite.core.status import MAX_REASON, Cause
 from heatlite.engine.state.unit_of_work import stack_event
 from heatlite.features.schedules.due import judged, next_due
 from heatlite.features.schedules.metrics import OCCURRENCES
-from heatlite.features.schedules.store.records import LastOccurrence, Result, ScheduleRecord
+from heatlite.features.schedules.store.records import LastOccurrence, OccurrenceResult, ScheduleRecord
 from heatlite.features.schedules.store.store import SchedulesStore
 from heatlite.features.schedules.tasks import Tasks
 from heatlite.store.errors import Fenced
@@ -40,7 +40,7 @@ PASSING = (ActionConflict, ActionInProgress, ResourceIsLocked, Unavailable)
 """Errors of a busy stack, or of a service that is away: the occurrence waits within its window."""
 
 
-class Sweep:
+class ScheduleSweep:
     """Begins the occurrences that are due, and ends those that cannot begin."""
 
     def __init__(
@@ -94,7 +94,7 @@ class Sweep:
             return
         missed, counting = judged(self._rows.due(now, stack_id), now)
         for record, nominal in missed:
-            self._end(stack, record, nominal, Result.MISSED)
+            self._end(stack, record, nominal, OccurrenceResult.MISSED)
         for record, nominal in counting:
             self._begin(stack, record, nominal)
 
@@ -111,16 +111,16 @@ class Sweep:
             raise
         except PASSING as error:
             if self._clock.now() - nominal >= record.window:
-                self._end(stack, record, nominal, Result.SKIPPED, error)
+                self._end(stack, record, nominal, OccurrenceResult.SKIPPED, error)
             return
         except HeatliteError as error:
-            self._end(stack, record, nominal, Result.REFUSED, error)
+            self._end(stack, record, nominal, OccurrenceResult.REFUSED, error)
             return
-        self._meter.count(OCCURRENCES, Result.STARTED.value)
+        self._meter.count(OCCURRENCES, OccurrenceResult.STARTED.value)
 
     def _claim(self, stack: StackRecord, record: ScheduleRecord, nominal: float, queued: Sequence[str]) -> None:
         """Take an occurrence, in the transaction that writes its action. Raises Fenced."""
-        if not self._settled(stack, record, nominal, Result.STARTED, action_id=next(iter(queued), None)):
+        if not self._settled(stack, record, nominal, OccurrenceResult.STARTED, action_id=next(iter(queued), None)):
             raise Fenced(record.id)
 
     def _end(
@@ -128,7 +128,7 @@ class Sweep:
         stack: StackRecord,
         record: ScheduleRecord,
         nominal: float,
-        result: Result,
+        result: OccurrenceResult,
         error: HeatliteError | None = None,
     ) -> None:
         """End an occurrence that begins nothing, unless another engine was faster."""
@@ -143,7 +143,7 @@ class Sweep:
         stack: StackRecord,
         record: ScheduleRecord,
         nominal: float,
-        result: Result,
+        result: OccurrenceResult,
         error: HeatliteError | None = None,
         action_id: str | None = None,
     ) -> bool:
@@ -152,7 +152,7 @@ class Sweep:
         last = LastOccurrence(nominal, now, result, None if error is None else wire_name(error), action_id)
         if not self._rows.settle(record, last, nominal, next_due(replace(record, since=nominal))):
             return False
-        if result is not Result.MISSED:
+        if result is not OccurrenceResult.MISSED:
             text = f"Schedule {record.name} ({record.task} at {to_text(nominal)})"
             text += "" if error is None else f": {error.message}"
             event = stack_event(stack, now)

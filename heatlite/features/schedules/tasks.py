@@ -6,13 +6,13 @@ from heatlite.core.json import JsonMap
 from heatlite.core.status import Verb
 from heatlite.engine.operations.groups import Groups
 from heatlite.engine.operations.scheduled_actions import ScheduledActions
-from heatlite.engine.state.group_requests import Adjustment, NewLimits, Resize, SizeRequest
+from heatlite.engine.state.group_requests import Adjustment, NewLimits, ResizeRequest, SizeRequest
 from heatlite.engine.state.requests import AT_ONCE
 from heatlite.engine.types.outputs import StackReader
-from heatlite.features.schedules.store.records import Task
+from heatlite.features.schedules.store.records import ScheduledTask
 from heatlite.store.records import StackRecord
 
-VERBS = {Task.SUSPEND: Verb.SUSPEND, Task.RESUME: Verb.RESUME, Task.CHECK: Verb.CHECK}
+VERBS = {ScheduledTask.SUSPEND: Verb.SUSPEND, ScheduledTask.RESUME: Verb.RESUME, ScheduledTask.CHECK: Verb.CHECK}
 
 
 class Tasks:
@@ -23,19 +23,19 @@ class Tasks:
         self._groups = groups
         self._reader = reader
 
-    def check_rights(self, context: Context, task: Task) -> None:
+    def check_rights(self, context: Context, task: ScheduledTask) -> None:
         """Raise Forbidden unless the caller may do a task at once."""
         context.require("actions:action")
         context.require(f"actions:{task}")
 
-    def begin(self, context: Context, stack: StackRecord, task: Task, options: JsonMap) -> None:
+    def begin(self, context: Context, stack: StackRecord, task: ScheduledTask, options: JsonMap) -> None:
         """Begin a task. Raises Forbidden, and what refuses its operation."""
         self.check_rights(context, task)
-        if task is Task.RESIZE:
+        if task is ScheduledTask.RESIZE:
             owner, group = self._reader.resource_at(stack, str(options["resource"]))
             self._groups.change(context, owner, group.name, size_request(options))
             return
-        if task is Task.CHECK and self._scheduled_actions.is_suspended(stack):
+        if task is ScheduledTask.CHECK and self._scheduled_actions.is_suspended(stack):
             raise InvalidStackState(f"Stack {stack.name} is suspended: once checked, it could not be resumed.")
         self._scheduled_actions.start(context, stack, VERBS[task], AT_ONCE)
 
@@ -51,4 +51,4 @@ def size_request(options: JsonMap) -> SizeRequest:
     )
     if size is None:
         return NewLimits(low, high)
-    return Resize(Adjustment.EXACT_CAPACITY, size, strict=False, min_size=low, max_size=high)
+    return ResizeRequest(Adjustment.EXACT_CAPACITY, size, strict=False, min_size=low, max_size=high)

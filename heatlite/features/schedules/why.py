@@ -4,22 +4,22 @@ from collections.abc import Iterator
 
 from heatlite.core.clock import to_text
 from heatlite.core.wire.why import Fact
-from heatlite.engine.why.tree import Told, Tree
+from heatlite.engine.why.tree import ExplainedTree, Told
 from heatlite.engine.why.ways import Ways
-from heatlite.features.schedules.expiry.state import ExpiryRecord, State
+from heatlite.features.schedules.expiry.state import ExpiryRecord, ExpiryState
 from heatlite.features.schedules.store.expiries import ExpiryStore
 from heatlite.features.schedules.store.records import ScheduleRecord
 from heatlite.features.schedules.store.store import SchedulesStore
 
 
-def facts(schedules: SchedulesStore, expiries: ExpiryStore, tree: Tree) -> list[Told]:
+def facts(schedules: SchedulesStore, expiries: ExpiryStore, tree: ExplainedTree) -> list[Told]:
     """Read the schedules and the expiry of a tree, and return its facts."""
     following = [one for one in schedules.of_stack(tree.root.id) if one.next_at is not None]
     found = [*_next(tree, min(following, key=lambda one: (one.next_at or 0.0, one.id), default=None))]
     return [*found, *_expiry(tree, expiries.of([tree.root.id]).get(tree.root.id))]
 
 
-def _next(tree: Tree, found: ScheduleRecord | None) -> Iterator[Told]:
+def _next(tree: ExplainedTree, found: ScheduleRecord | None) -> Iterator[Told]:
     if found is None:
         return
     root, at = tree.root, to_text(found.next_at)
@@ -30,13 +30,13 @@ def _next(tree: Tree, found: ScheduleRecord | None) -> Iterator[Told]:
     yield Told(fact, root.id)
 
 
-def _expiry(tree: Tree, found: ExpiryRecord | None) -> Iterator[Told]:
-    if found is None or found.state is State.DONE:
+def _expiry(tree: ExplainedTree, found: ExpiryRecord | None) -> Iterator[Told]:
+    if found is None or found.state is ExpiryState.DONE:
         return
     root, at = tree.root, to_text(found.expires_at)
     what = f"{found.task} at {at}, set by {found.set_by}"
     ways = Ways(tree)
-    if found.state is State.HELD:
+    if found.state is ExpiryState.HELD:
         text = f"expiry ({what}) is held: {found.code}; after the release it gets a new time"
     else:
         text = f"expires: {what}"

@@ -8,7 +8,7 @@ from msgspec import Struct
 from heatlite.clients.cloud import Ambiguous, CloudConflict, CloudError, CloudNotFound, OverQuota
 from heatlite.core.clock import to_text
 from heatlite.core.json import Json, JsonMap
-from heatlite.features.simulator.simulation import Verb, View
+from heatlite.features.simulator.simulation import SimulatedProject, Verb
 
 
 class Collection(Struct, frozen=True):
@@ -42,9 +42,9 @@ class Collection(Struct, frozen=True):
     """Status of an object while it is deleted; "": it is deleted at once."""
     dated: bool = True
     """True if objects have ``created_at``."""
-    made: Callable[[View, JsonMap], None] | None = None
-    changed: Callable[[View, JsonMap, JsonMap], None] | None = None
-    removed: Callable[[View, JsonMap], None] | None = None
+    made: Callable[[SimulatedProject, JsonMap], None] | None = None
+    changed: Callable[[SimulatedProject, JsonMap, JsonMap], None] | None = None
+    removed: Callable[[SimulatedProject, JsonMap], None] | None = None
 
     @property
     def service(self) -> str:
@@ -66,7 +66,7 @@ class Collection(Struct, frozen=True):
     def _part(self, whole: tuple[Json, ...]) -> JsonMap:
         return {self.within: whole[0]} if self.within and whole else {}
 
-    def create(self, view: View, *whole: Json, **attributes: Json) -> Json:
+    def create(self, view: SimulatedProject, *whole: Json, **attributes: Json) -> Json:
         """Create an object. Raises CloudError, OverQuota."""
         verb = f"{self.service}.create_{self.noun}"
         attributes |= self._part(whole)
@@ -94,18 +94,20 @@ class Collection(Struct, frozen=True):
         defaults = self.defaults.items()
         return {name: copy.deepcopy(one) if isinstance(one, (dict, list)) else one for name, one in defaults}
 
-    def get(self, view: View, key: Json, /, *whole: Json, **_: Json) -> Json:
+    def get(self, view: SimulatedProject, key: Json, /, *whole: Json, **_: Json) -> Json:
         """Return an object by key. Raises CloudNotFound."""
         return self._one(view, "get", key, whole)
 
-    def _one(self, view: View, what: str, key: Json, whole: tuple[Json, ...]) -> JsonMap:
+    def _one(self, view: SimulatedProject, what: str, key: Json, whole: tuple[Json, ...]) -> JsonMap:
         verb = f"{self.service}.{what}_{self.noun}"
         thing = view.thing(self.kind, key, verb)
         if not _matches(thing, self._part(whole)):
             raise CloudNotFound(verb, f"No {self.noun.replace('_', ' ')} found for {key}")
         return thing
 
-    def find(self, view: View, name_or_id: Json, *whole: Json, ignore_missing: bool = True, **query: Json) -> Json:
+    def find(
+        self, view: SimulatedProject, name_or_id: Json, *whole: Json, ignore_missing: bool = True, **query: Json
+    ) -> Json:
         """Return an object by name or key, or null.
 
         Raises CloudError if several have the name.
@@ -122,12 +124,12 @@ class Collection(Struct, frozen=True):
             raise CloudNotFound(verb, f"No {self.noun} found for {name_or_id}")
         return named[0] if named else None
 
-    def list(self, view: View, *whole: Json, **query: Json) -> Json:
+    def list(self, view: SimulatedProject, *whole: Json, **query: Json) -> Json:
         """List the objects that match the query."""
         query |= self._part(whole)
         return [thing for thing in view.things(self.kind) if _matches(thing, query)]
 
-    def update(self, view: View, key: Json, /, *whole: Json, **attributes: Json) -> Json:
+    def update(self, view: SimulatedProject, key: Json, /, *whole: Json, **attributes: Json) -> Json:
         """Update an object. Raises CloudNotFound, and the errors of `changed`."""
         thing = self._one(view, "update", key, whole)
         if self.unique and attributes.get("name", thing.get("name")) != thing.get("name"):
@@ -137,17 +139,17 @@ class Collection(Struct, frozen=True):
         thing.update(attributes)
         return view.put(self.kind, thing)
 
-    def delete(self, view: View, key: Json, /, *whole: Json, **_: Json) -> Json:
+    def delete(self, view: SimulatedProject, key: Json, /, *whole: Json, **_: Json) -> Json:
         """Delete an object. Raises CloudNotFound, and the errors of `removed`."""
         return self._drop(view, self._one(view, "delete", key, whole))
 
-    def _drop(self, view: View, thing: JsonMap) -> Json:
+    def _drop(self, view: SimulatedProject, thing: JsonMap) -> Json:
         if self.removed is not None:
             self.removed(view, thing)
         self._end(view, thing)
         return None
 
-    def _end(self, view: View, thing: JsonMap) -> None:
+    def _end(self, view: SimulatedProject, thing: JsonMap) -> None:
         if self.deleting:
             thing["status"] = self.deleting
             view.simulation.later(thing, None)
@@ -155,11 +157,11 @@ class Collection(Struct, frozen=True):
         else:
             view.drop(self.kind, thing)
 
-    def _refuse_twin(self, view: View, verb: str, name: Json) -> None:
+    def _refuse_twin(self, view: SimulatedProject, verb: str, name: Json) -> None:
         if any(one.get("name") == name for one in view.things(self.kind)):
             raise CloudConflict(verb, f"{self.noun} '{name}' already exists.")
 
-    def _refuse_too_many(self, view: View, verb: str) -> None:
+    def _refuse_too_many(self, view: SimulatedProject, verb: str) -> None:
         limit = view.simulation.scenario.quotas.get(self.kind)
         if limit is None:
             return

@@ -12,7 +12,7 @@ from jsonschema.exceptions import best_match
 
 from heatlite.core.config import BadSetting
 from heatlite.features.simulator.services.registry import KINDS, VERBS
-from heatlite.features.simulator.simulation import RAISED, Fault, Scenario
+from heatlite.features.simulator.simulation import RAISED, Scenario, SimulatedFault
 
 SERVICES = (
     "block-storage", "compute", "dns", "identity", "image", "key-manager", "load-balancer", "network", "object-store",
@@ -68,7 +68,7 @@ def scenario(written: object, origin: str) -> Scenario:
     for at, fault in enumerate(given.get("faults", ())):
         if not fnmatch.filter(VERBS, fault["verb"]):
             raise _unknown(f"{origin}: $.faults[{at}].verb", "verb", fault["verb"], VERBS)
-    given["faults"] = tuple(Fault(**one) for one in given.get("faults", ()))
+    given["faults"] = tuple(SimulatedFault(**one) for one in given.get("faults", ()))
     return Scenario(**given)
 
 

@@ -32,7 +32,7 @@ FAULT: Final = "_fault"
 """Kind of the counts of faults, kept as objects so that all processes count together."""
 
 
-class Fault(Struct, frozen=True):
+class SimulatedFault(Struct, frozen=True):
     """Scripted fault.
 
     ``{"verb": "compute.create_server", "number": 3, "goes": "ERROR"}``: the third server goes to ERROR;
@@ -79,7 +79,7 @@ class Scenario(Struct, frozen=True):
     """Seconds until a slow object (a server, a volume, a load balancer) is ready, or deleted."""
     seed: int = 0
     """Seed of ids: the same calls give the same ids."""
-    faults: Sequence[Fault] = ()
+    faults: Sequence[SimulatedFault] = ()
     services: Sequence[str] | None = None
     """Services in the catalog by type (``block-storage``); None: all."""
     roles: Sequence[str] = ("admin", "member")
@@ -101,7 +101,7 @@ class Simulation:
         scenario: Scenario,
         clock: Clock,
         verbs: Mapping[str, Verb],
-        furnish: Callable[["View"], None],
+        furnish: Callable[["SimulatedProject"], None],
         path: Path | None = None,
     ) -> None:
         """Load or create the cloud's objects.
@@ -127,7 +127,7 @@ class Simulation:
                 self._life = self._file.next_life()
             if not self._objects:
                 self.scenario = Scenario(seed=scenario.seed)
-                furnish(View(self, ADMIN))
+                furnish(SimulatedProject(self, ADMIN))
                 self.scenario = scenario
 
     @contextmanager
@@ -141,9 +141,9 @@ class Simulation:
                 self._file.refresh(self._objects)
                 yield
 
-    def view(self, project: str) -> "View":
+    def view(self, project: str) -> "SimulatedProject":
         """Return the cloud as one project sees it."""
-        return View(self, project)
+        return SimulatedProject(self, project)
 
     def new_id(self, kind: str) -> str:
         """Return an unused id for the next object of a kind."""
@@ -216,7 +216,9 @@ class Simulation:
 
     fault_text = ""
 
-    def call(self, view: "View", verb: str, arguments: Sequence[Json], attributes: Mapping[str, Json]) -> Json:
+    def call(
+        self, view: "SimulatedProject", verb: str, arguments: Sequence[Json], attributes: Mapping[str, Json]
+    ) -> Json:
         """Execute a verb. Raises CloudError."""
         check_may_wait()
         if self.scenario.latency:
@@ -231,7 +233,9 @@ class Simulation:
                 request = f"req-{self.new_id('request')}"
                 raise type(error)(error.verb, error.reason, error.status, request) from error
 
-    def _answer(self, view: "View", verb: str, arguments: Sequence[Json], attributes: Mapping[str, Json]) -> Json:
+    def _answer(
+        self, view: "SimulatedProject", verb: str, arguments: Sequence[Json], attributes: Mapping[str, Json]
+    ) -> Json:
         carry_out = self.verbs.get(verb)
         if self.scenario.count_calls:
             self.put(CALLS, verb, {"calls": _number(self._objects.get(CALLS, {}).get(verb)) + 1})
@@ -252,7 +256,7 @@ class Simulation:
             self.going, self.fault_text = fault.goes, fault.message
         return carry_out(view, *arguments, **attributes)
 
-    def _fault(self, verb: str, name: Json) -> Fault | None:
+    def _fault(self, verb: str, name: Json) -> SimulatedFault | None:
         for index, fault in enumerate(self.scenario.faults):
             if fnmatch.fnmatchcase(verb, fault.verb) and fnmatch.fnmatchcase(str(name or ""), fault.name):
                 calls = _number(self._objects.get(FAULT, {}).get(str(index))) + 1
@@ -275,7 +279,7 @@ def _shown(answer: Json) -> Json:
     return answer
 
 
-class View:
+class SimulatedProject:
     """Simulated cloud as one project sees it (`clients.cloud.Cloud`).
 
     Context of its verbs.

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from heatlite.cli.arguments import CommandGroup, argument
 from heatlite.cli.client import Client, Object, Stack, an_object, objects, text
-from heatlite.cli.errors import CommandError, Misuse, Refused
+from heatlite.cli.errors import CommandError, Misuse, RefusedRequest
 from heatlite.cli.files import gather, load_file
 from heatlite.cli.output.render import cell
 from heatlite.cli.session import Host, scratch
@@ -237,7 +237,7 @@ class _Stage:
         before, calls = self._ids, self._calls() if "calls" in expected else {}
         try:
             self._do(step)
-        except Refused as error:
+        except RefusedRequest as error:
             wanted = expected.get("refused")
             if wanted is None:
                 yield f"refused: {error} (HTTP {error.status})"

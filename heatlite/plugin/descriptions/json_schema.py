@@ -10,11 +10,11 @@ from typing import Final
 
 from heatlite.core.errors import ResourceTypeUnavailable
 from heatlite.core.json import Json, JsonMap
-from heatlite.plugin.coercion import Kind
+from heatlite.plugin.coercion import PropertyKind
 from heatlite.plugin.registry import Registry
 from heatlite.plugin.resource import ResourceType
 from heatlite.plugin.schema import Field, Schema
-from heatlite.template.dialects import DIALECTS, Dialect
+from heatlite.template.dialects import DIALECTS, TemplateVersion
 from heatlite.template.document import DELETION_POLICIES
 from heatlite.template.parameters.parameters import MODULO_SINCE, TAGS_SINCE, TYPES
 
@@ -88,7 +88,7 @@ def json_schema(types: Registry) -> JsonMap:
     }
 
 
-def _since(hot: Sequence[Dialect], tests: Iterable[str]) -> list[Json]:
+def _since(hot: Sequence[TemplateVersion], tests: Iterable[str]) -> list[Json]:
     """Return rules against features that older versions do not have.
 
     Functions are not among it: where one stands, a schema cannot see the version, and what a version does not know is
@@ -96,7 +96,7 @@ def _since(hot: Sequence[Dialect], tests: Iterable[str]) -> list[Json]:
     """
     rules: list[Json] = []
 
-    def without(dialects: Sequence[Dialect], **sections: JsonMap | bool) -> None:
+    def without(dialects: Sequence[TemplateVersion], **sections: JsonMap | bool) -> None:
         """Add a rule: versions without some keys of sections, or whole sections.
 
         False stands for a whole section.
@@ -296,7 +296,7 @@ def _field(field: Field) -> JsonMap:
         described["description"] = field.doc
     if field.default is not None and not field.hidden:
         described["default"] = field.default
-    if field.kind is Kind.ANY:
+    if field.kind is PropertyKind.ANY:
         return described
     return {**described, "anyOf": [*_forms(field), {"type": "null"}, _CALL]}
 
@@ -304,15 +304,15 @@ def _field(field: Field) -> JsonMap:
 def _forms(field: Field) -> list[Json]:
     """Return the schemas of the forms that are coerced to the property's type."""
     match field.kind:
-        case Kind.STRING:
+        case PropertyKind.STRING:
             return [{"type": "string", **_of_text(field)}, {"type": ["boolean", "integer"], **_choice(field)}]
-        case Kind.INTEGER:
+        case PropertyKind.INTEGER:
             return [{"type": "integer", **_of_number(field)}, {"type": "string", "pattern": _INTEGER}]
-        case Kind.NUMBER:
+        case PropertyKind.NUMBER:
             return [{"type": "number", **_of_number(field)}, {"type": "string", "pattern": _NUMBER}]
-        case Kind.BOOLEAN:
+        case PropertyKind.BOOLEAN:
             return [{"type": "boolean"}, {"type": "string", "pattern": _BOOLEAN}]
-        case Kind.LIST:
+        case PropertyKind.LIST:
             items: JsonMap = {} if field.item is None else {"items": _field(field.item)}
             return [{"type": "array", **_bounds(field, "length", "minItems", "maxItems"), **items}]
     own: JsonMap = {"type": "object"} if field.schema is None else _fields(field.schema)

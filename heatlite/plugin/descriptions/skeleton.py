@@ -6,7 +6,7 @@ list with elements other than text.
 """
 
 from heatlite.core.json import Json, JsonMap
-from heatlite.plugin.coercion import Kind
+from heatlite.plugin.coercion import PropertyKind
 from heatlite.plugin.resource import ResourceType
 from heatlite.plugin.schema import Field
 from heatlite.template.parameters.rules import Constraint, Custom
@@ -15,12 +15,12 @@ HOT_VERSION = "2016-10-14"
 CFN_VERSION = "2012-12-12"
 
 _HOT_TYPES = {
-    Kind.STRING: "string",
-    Kind.INTEGER: "number",
-    Kind.NUMBER: "number",
-    Kind.BOOLEAN: "boolean",
-    Kind.MAP: "json",
-    Kind.ANY: "json",
+    PropertyKind.STRING: "string",
+    PropertyKind.INTEGER: "number",
+    PropertyKind.NUMBER: "number",
+    PropertyKind.BOOLEAN: "boolean",
+    PropertyKind.MAP: "json",
+    PropertyKind.ANY: "json",
 }
 _CFN_TYPES = {
     "string": "String",
@@ -83,10 +83,10 @@ def skeleton(resource_type: ResourceType, language: str) -> JsonMap:
 
 
 def _parameter_type(field: Field) -> str:
-    if field.kind is not Kind.LIST:
+    if field.kind is not PropertyKind.LIST:
         return _HOT_TYPES[field.kind]
-    element = field.item.kind if field.item is not None else Kind.STRING
-    return "comma_delimited_list" if element is Kind.STRING else "json"
+    element = field.item.kind if field.item is not None else PropertyKind.STRING
+    return "comma_delimited_list" if element is PropertyKind.STRING else "json"
 
 
 def _constraints(field: Field, parameter_type: str) -> list[Constraint]:

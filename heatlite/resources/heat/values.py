@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from heatlite.core.json import Json
 from heatlite.plugin import Change, Resource, Schema, SupportStatus, prop
-from heatlite.plugin.coercion import Kind, convert
+from heatlite.plugin.coercion import PropertyKind, convert
 from heatlite.template.expression import UNKNOWN
 from heatlite.template.parameters.rules import AllowedValues
 from heatlite.template.types import Fault
@@ -126,11 +126,11 @@ class RandomString(Resource[RandomStringProps], type="OS::Heat::RandomString"):
 # -- OS::Heat::Value ---------------------------------------------------------------------------------
 
 _VALUE_KINDS = {
-    "string": Kind.STRING,
-    "number": Kind.NUMBER,
-    "comma_delimited_list": Kind.LIST,
-    "json": Kind.MAP,
-    "boolean": Kind.BOOLEAN,
+    "string": PropertyKind.STRING,
+    "number": PropertyKind.NUMBER,
+    "comma_delimited_list": PropertyKind.LIST,
+    "json": PropertyKind.MAP,
+    "boolean": PropertyKind.BOOLEAN,
 }
 
 

@@ -13,7 +13,7 @@ HALTED: Final = frozenset({"PAUSED", "SUSPENDED", "SHELVED", "SHELVED_OFFLOADED"
 TASK: Final = "OS-EXT-STS:task_state"
 
 
-class Changes:
+class ServerChanges:
     """The changes of one server.
 
     The server's `data` holds in `doing` the request that was made and may not be finished.

@@ -13,7 +13,7 @@ from heatlite.resources.heat.software.configs import text_of
 from heatlite.resources.neutron.base import asked
 from heatlite.resources.neutron.ports import LEAD_HERE
 from heatlite.resources.nova import disks, user_data
-from heatlite.resources.nova.changes import HALTED, IDLE, TASK, Changes
+from heatlite.resources.nova.changes import HALTED, IDLE, TASK, ServerChanges
 from heatlite.resources.nova.images import Images
 from heatlite.resources.nova.needs import server_needs
 from heatlite.resources.nova.running_server import GONE, RunningServer
@@ -58,8 +58,8 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
         return server_needs(given, find)
 
     @property
-    def _changes(self) -> Changes:
-        return Changes(self)
+    def _changes(self) -> ServerChanges:
+        return ServerChanges(self)
 
     @property
     def _images(self) -> Images:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from heatlite.core.actions.payloads import ActionData
 from heatlite.core.json import dump
-from heatlite.core.status import ActionStatus, Control, Kind
+from heatlite.core.status import ActionStatus, Control, WorkKind
 from heatlite.store.actions.table import HELD, ID, ActionTable, held
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Row, Value
@@ -64,7 +64,7 @@ class Claims:
         now: float,
         lease: float,
         action_id: str | None = None,
-        kinds: frozenset[Kind] | None = None,
+        kinds: frozenset[WorkKind] | None = None,
         zones: frozenset[str] | None = None,
         max_takeovers: int = ANY_TAKEOVERS,
     ) -> list[ActionRecord]:
@@ -333,7 +333,7 @@ def max_takeovers(age: float) -> int:
 
 
 def _restriction(
-    action_id: str | None, kinds: frozenset[Kind] | None, zones: frozenset[str] | None, besides: Sequence[str]
+    action_id: str | None, kinds: frozenset[WorkKind] | None, zones: frozenset[str] | None, besides: Sequence[str]
 ) -> tuple[str, tuple[Value, ...]]:
     """Return the restrictions of a claim as SQL and its parameters."""
     sql = ""

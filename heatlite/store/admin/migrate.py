@@ -35,7 +35,7 @@ REPLACED = frozenset((
 CORE = Series("", Path(__file__).parent)
 
 
-class Migration(Struct, frozen=True):
+class MigrationScript(Struct, frozen=True):
     """A migration. `known` is False for one of a newer program."""
 
     name: str
@@ -43,7 +43,7 @@ class Migration(Struct, frozen=True):
     known: bool
 
 
-def status(database: Database, features: Sequence[Series]) -> list[Migration]:
+def status(database: Database, features: Sequence[Series]) -> list[MigrationScript]:
     """Return the migrations of the core and of features, in order.
 
     Leaves out those of other features: these are off, or not installed. Raises SchemaMismatch before 0.1.0.
@@ -60,7 +60,7 @@ def status(database: Database, features: Sequence[Series]) -> list[Migration]:
     for one in (CORE, *features):
         known = _scripts(one)
         names = known.union(filter(one.has, applied))
-        steps += [Migration(name, applied=name in applied, known=name in known) for name in sorted(names)]
+        steps += [MigrationScript(name, applied=name in applied, known=name in known) for name in sorted(names)]
     return steps
 
 
@@ -104,7 +104,7 @@ def _scripts(series: Series) -> frozenset[str]:
     return frozenset(series.recorded(path.stem) for path in series.scripts.glob("[0-9]*.py"))
 
 
-def check_known(database: Database, features: Sequence[Series]) -> list[Migration]:
+def check_known(database: Database, features: Sequence[Series]) -> list[MigrationScript]:
     """Return what `status` does.
 
     Raises SchemaMismatch for a migration of a newer program.
@@ -146,7 +146,7 @@ def upgrade(database: Database, features: Sequence[Series]) -> list[str]:
         return done
 
 
-def _is_new(database: Database, series: Series, steps: Sequence[Migration]) -> bool:
+def _is_new(database: Database, series: Series, steps: Sequence[MigrationScript]) -> bool:
     """Return whether `_create` can make the tables of a series."""
     if database.path is None or any(step.applied for step in steps):
         return False

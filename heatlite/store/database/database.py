@@ -16,7 +16,7 @@ from heatlite.store.database.backend import backend_of
 from heatlite.store.database.limits import DEFAULT_LEASE, Limits, Pace, limits
 from heatlite.store.database.row_waits import RowWaits
 from heatlite.store.database.sql import chunks, marks, quoted, with_marks_in
-from heatlite.store.database.statements import Connection, Fetched, Parameters, Row, Sent, Value, Waiting
+from heatlite.store.database.statements import Connection, FetchedRows, Parameters, PendingStatements, Row, Sent, Value
 from heatlite.store.listeners import NO_LISTENERS, Listeners
 
 SILENT_SECONDS = 1.0
@@ -42,7 +42,7 @@ def _close(connection: Connection, errors: tuple[type[Exception], ...], process:
 class _ThreadState(threading.local):
     open: bool = False
     """True in a transaction."""
-    waiting: Waiting
+    waiting: PendingStatements
     failure: Exception | None = None
     """First error in the transaction, which then can only be rolled back."""
     closer: _Closer | None = None
@@ -52,7 +52,7 @@ class _ThreadState(threading.local):
     """Pace of this thread; None: the pace of the database."""
 
     def __init__(self) -> None:
-        self.waiting = Waiting()
+        self.waiting = PendingStatements()
         self.memo: dict[str, int] = {}
         self.after_commit: list[Callable[[], None]] = []
         """Calls to make once the transaction is committed."""
@@ -221,7 +221,7 @@ class Database:
         if self._state.failure is not None:
             raise RuntimeError("a statement of this transaction failed; nothing was kept") from self._state.failure
 
-    def _run(self, sql: str, parameters: Parameters) -> Fetched:
+    def _run(self, sql: str, parameters: Parameters) -> FetchedRows:
         if self._state.waiting.begun:
             return self._answered(sql, parameters)
         silent = self._silent
@@ -236,7 +236,7 @@ class Database:
         finally:
             self._probing.release()
 
-    def _answered(self, sql: str, parameters: Parameters) -> Fetched:
+    def _answered(self, sql: str, parameters: Parameters) -> FetchedRows:
         begun, was_begun = time.monotonic(), self._state.waiting.begun
         try:
             answer = self._execute(sql, parameters)
@@ -264,7 +264,7 @@ class Database:
     def _limits(self) -> Limits:
         return limits(self._state.pace or self._pace, self._lease)
 
-    def _execute(self, sql: str, parameters: Parameters) -> Fetched:
+    def _execute(self, sql: str, parameters: Parameters) -> FetchedRows:
         in_transaction = self._state.open and not self.backend.begin
         return self._state.waiting.run(self._connection(), sql, parameters, in_transaction)
 

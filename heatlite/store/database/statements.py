@@ -16,7 +16,7 @@ Row: TypeAlias = tuple[Any, ...]
 Statement: TypeAlias = tuple[str, Parameters]
 
 
-class Fetched(Struct, frozen=True):
+class FetchedRows(Struct, frozen=True):
     """The answer to a statement."""
 
     rowcount: int
@@ -28,7 +28,7 @@ class Connection(Protocol):
 
     @property
     def is_lost(self) -> bool: ...
-    def run(self, statements: Sequence[Statement]) -> Sequence[Fetched]: ...
+    def run(self, statements: Sequence[Statement]) -> Sequence[FetchedRows]: ...
     def close(self) -> None: ...
 
 
@@ -37,7 +37,7 @@ class Sent:
 
     def __init__(self, sql: str, parameters: Parameters, flush: Callable[[], None]) -> None:
         self.statement: Statement = (sql, parameters)
-        self.answer: Fetched | None = None
+        self.answer: FetchedRows | None = None
         self._flush = flush
 
     @property
@@ -49,7 +49,7 @@ class Sent:
         """Return the rows. Call it once."""
         return self._answered().rows
 
-    def _answered(self) -> Fetched:
+    def _answered(self) -> FetchedRows:
         if self.answer is None:
             self._flush()
         if self.answer is None:
@@ -57,14 +57,14 @@ class Sent:
         return self.answer
 
 
-class Waiting(Struct):
+class PendingStatements(Struct):
     """The statements of a thread's transaction that the server does not have yet."""
 
     begun: bool = False
     """True once the server has begun the transaction."""
     sent: list[Sent] = []
 
-    def run(self, connection: Connection, sql: str, parameters: Parameters, in_transaction: bool) -> Fetched:
+    def run(self, connection: Connection, sql: str, parameters: Parameters, in_transaction: bool) -> FetchedRows:
         """Run all that waits, then a statement; return its answer.
 
         The first call in a transaction begins it.

@@ -22,15 +22,15 @@ from heatlite.template.checks.type_hints import hint_for_type
 from heatlite.template.checks.warnings import duplicate_keys
 from heatlite.template.definitions.definitions import ResourceDefinition
 from heatlite.template.document import Definition, Template
-from heatlite.template.environment import Environment, Target, names_template
+from heatlite.template.environment import Environment, MappedType, names_template
 from heatlite.template.expression import UNKNOWN, Expression, Failed, Function, MapOf, resolve, sift, walk
 from heatlite.template.functions.references import GetAttrSelecting, GetFile, GetParam, GetResource
 from heatlite.template.ignored import IGNORE_DRIFT, entry_faults, written
 from heatlite.template.provider import Provider, read_provider
 from heatlite.template.replacement import faults
-from heatlite.template.source.loader import Path, Source
-from heatlite.template.source.problems import Findings, Phase, dotted, locate, raise_first, stated
-from heatlite.template.types import Fault, NestedTemplate, ResourceTypeView, TypeCatalog, Unavailable
+from heatlite.template.source.loader import Path, SourceText
+from heatlite.template.source.problems import Findings, ValidationPhase, dotted, locate, raise_first, stated
+from heatlite.template.types import Fault, NestedTemplate, ResourceTypeView, TypeCatalog, UnusableType
 
 __all__ = ["check", "check_definition", "locate", "raise_first"]
 
@@ -54,7 +54,7 @@ _SCOPE = _NothingYet()
 
 
 def check(
-    template: Source | Mapping[str, Json],
+    template: SourceText | Mapping[str, Json],
     environment: Environment,
     types: TypeCatalog,
     files: Mapping[str, str] | None = None,
@@ -67,7 +67,7 @@ def check(
 
     `strict` False is the way of POST /validate: parameters may lack values, and values are not checked.
     """
-    document = template.data if isinstance(template, Source) else template
+    document = template.data if isinstance(template, SourceText) else template
     try:
         definition = Template(document, files).definition(environment, pseudo or {}, strict, types)
     except HeatliteError as error:
@@ -75,7 +75,7 @@ def check(
         problems = list(given) or [Problem((), error.message, error=wire_name(error))]
     else:
         problems = check_definition(definition, types)
-    if isinstance(template, Source):
+    if isinstance(template, SourceText):
         problems += duplicate_keys(template)
         problems = locate(problems, {"template": template})
     return problems
@@ -126,7 +126,7 @@ class _Run:
         self._room -= size
         return size
 
-    def provider(self, target: Target, definition: Definition, types: TypeCatalog) -> Provider | list[Problem]:
+    def provider(self, target: MappedType, definition: Definition, types: TypeCatalog) -> Provider | list[Problem]:
         key = (target.name, target.system)
         if key not in self.providers:
             try:
@@ -159,7 +159,7 @@ class _Checker:
         self.findings: Findings = definition.findings.copy()
         self.views: dict[str, ResourceTypeView | None] = {}
         self.required: dict[str, frozenset[Fault]] = {}
-        self.unavailable: dict[str, Unavailable | None] = {}
+        self.unavailable: dict[str, UnusableType | None] = {}
         self.children: dict[str, Nested] = {}
         self.secrets: list[object] = []
         """The values of secret properties."""
@@ -175,7 +175,9 @@ class _Checker:
         clashing = sorted(self.definition.template.declared.keys() & self.definition.template.resources.keys())
         if clashing:
             names = ", ".join(f"'{name}'" for name in clashing)
-            self.findings.add(Phase.NAMES, Problem(self.definition.place(clashing[0]), f"Duplicate names {{{names}}}"))
+            self.findings.add(
+                ValidationPhase.NAMES, Problem(self.definition.place(clashing[0]), f"Duplicate names {{{names}}}")
+            )
         for name in in_order(self.definition, self.findings):
             resource = resources[name]
             view = self.views[resource.mapped_type]
@@ -200,14 +202,16 @@ class _Checker:
             if self.findings.may_hint():
                 mapped = self.definition.mapping.entry_for(resource.name, resource.type)
                 hint = hint_for_type(kind, self.types.names(), mapped)
-            self.findings.add(Phase.TYPES, Problem(self.definition.place(resource.name, "type"), text, hint))
+            self.findings.add(ValidationPhase.TYPES, Problem(self.definition.place(resource.name, "type"), text, hint))
             return
         unavailable = self.unavailable[kind]
         if unavailable is not None and ("unavailable", unavailable.hint) not in self._run.told:
             if unavailable.hint:
                 self._run.told.add(("unavailable", unavailable.hint))
             place = self.definition.place(resource.name, "type")
-            self.findings.add(Phase.TYPES, Problem(place, unavailable.text, unavailable.hint, unavailable.error))
+            self.findings.add(
+                ValidationPhase.TYPES, Problem(place, unavailable.text, unavailable.hint, unavailable.error)
+            )
 
     def _check_provider(self, resource: ResourceDefinition) -> None:
         """Read the template of the resource's type, and compare it to that type."""
@@ -220,15 +224,15 @@ class _Checker:
             for problem in provider:
                 fetched = bool(problem.path or problem.line or target.file in self.definition.template.files)
                 if fetched:
-                    self._add_nested(resource, problem, Phase.TYPES)
+                    self._add_nested(resource, problem, ValidationPhase.TYPES)
                 else:
-                    self.findings.add(Phase.TYPES, replace(problem, path=here))
+                    self.findings.add(ValidationPhase.TYPES, replace(problem, path=here))
             return
         facade = self._facade(resource) if self._facades and resource.type != file else None
         if facade is not None:
             for text in provider.check_facade(resource.type, facade):
                 problem = Problem(here, f"{self._where(resource, file)}: {text}")
-                self.findings.add(Phase.RESOURCES, problem)
+                self.findings.add(ValidationPhase.RESOURCES, problem)
 
     def _facade(self, resource: ResourceDefinition) -> ResourceTypeView | None:
         """Return the type or the template that the resource's template stands for.
@@ -245,7 +249,7 @@ class _Checker:
         return f"{dotted(self.definition.place(resource.name))}<{within}>"
 
     def _add_nested(
-        self, resource: ResourceDefinition, problem: Problem, phase: Phase, made: NestedTemplate | None = None
+        self, resource: ResourceDefinition, problem: Problem, phase: ValidationPhase, made: NestedTemplate | None = None
     ) -> None:
         """Add a problem of a nested template, which a type names or generates.
 
@@ -280,13 +284,13 @@ class _Checker:
     def _check_made(self, resource: ResourceDefinition, made: NestedTemplate) -> None:
         """Check the template that the type makes of its properties, with nested ones."""
         template = Template(made.document, self.definition.template.files)
-        self._check_nested(resource, template, Target(_MADE), {}, None, made)
+        self._check_nested(resource, template, MappedType(_MADE), {}, None, made)
 
     def _check_nested(
         self,
         resource: ResourceDefinition,
         template: Template,
-        target: Target,
+        target: MappedType,
         values: JsonMap,
         facade: Mapping[str, object] | None,
         made: NestedTemplate | None = None,
@@ -298,12 +302,12 @@ class _Checker:
         here = self.definition.place(resource.name, "type")
         if key in self._above:
             text = f"{self._where(resource, target.name)}: the template includes itself"
-            self.findings.add(Phase.RESOURCES, Problem(here, text))
+            self.findings.add(ValidationPhase.RESOURCES, Problem(here, text))
             return
         limit = self.types.installation.max_nested_stack_depth
         if len(self._above) >= limit:
             text = RequestLimitExceeded(message=f"Recursion depth exceeds {limit}.").message
-            self.findings.add(Phase.RESOURCES, Problem(here, text, error="RequestLimitExceeded"))
+            self.findings.add(ValidationPhase.RESOURCES, Problem(here, text, error="RequestLimitExceeded"))
             return
         known = self._run.nested.get(key)
         if known is None:
@@ -314,7 +318,7 @@ class _Checker:
                     self._run.told.add(("too many",))
                     text = f"Maximum resources per stack exceeded: {MAX_NESTED_RESOURCES}."
                     text = RequestLimitExceeded(message=text).message
-                    self.findings.add(Phase.RESOURCES, Problem(here, text, error="RequestLimitExceeded"))
+                    self.findings.add(ValidationPhase.RESOURCES, Problem(here, text, error="RequestLimitExceeded"))
                 return
             checker = _Checker(definition, self.types, self._run, (*self._above, key), made is None or made.facades)
             checker.run()
@@ -328,7 +332,7 @@ class _Checker:
                 own=self._run.count(own),
             )
             for problem in checker.findings.ordered():
-                self._add_nested(resource, problem, Phase.RESOURCES, made)
+                self._add_nested(resource, problem, ValidationPhase.RESOURCES, made)
         times = made.times if made is not None else 1
         self.children[resource.name] = replace(known, type=resource.type, times=times)
 
@@ -338,10 +342,10 @@ class _Checker:
         place = self.definition.place
         for section in (resource.properties, resource.metadata):
             if isinstance(section, Expression):
-                self._check_attributes(section, Phase.RESOURCES)
+                self._check_attributes(section, ValidationPhase.RESOURCES)
         if resource.deletion_policy == "Snapshot" and not view.snapshot_on_delete:
             text = '"Snapshot" deletion policy not supported'
-            self.findings.add(Phase.RESOURCES, stated(place(resource.name, "deletion_policy"), text))
+            self.findings.add(ValidationPhase.RESOURCES, stated(place(resource.name, "deletion_policy"), text))
         if resource.update_policy:
             self._check_update_policy(resource, view)
         self._check_ignored(resource, view)
@@ -352,7 +356,7 @@ class _Checker:
             missing = self._missing(resource.mapped_type, view)
             faults = [fault for fault in faults if fault not in missing]
         for fault in faults:
-            self.findings.add(Phase.RESOURCES, _property_problem(path, fault))
+            self.findings.add(ValidationPhase.RESOURCES, _property_problem(path, fault))
         self.held += self._run.count(given)
         if self.definition.strict:
             metadata = self._resolved(resource.metadata, place(resource.name, "metadata"), "")
@@ -391,7 +395,7 @@ class _Checker:
             found += [replace(fault, path=(IGNORE_DRIFT, *fault.path)) for fault in wrong]
         for fault in (*found, *view.check_update_policy(given)):
             self.findings.add(
-                Phase.RESOURCES, stated((*path, *fault.path), fault.text, "Property error", hint=fault.hint)
+                ValidationPhase.RESOURCES, stated((*path, *fault.path), fault.text, "Property error", hint=fault.hint)
             )
 
     def _check_ignored(self, resource: ResourceDefinition, view: ResourceTypeView) -> None:
@@ -405,7 +409,7 @@ class _Checker:
         block = as_map(blocks.get(resource.name))
         path = ("resource_registry", "resources", resource.name, IGNORE_DRIFT)
         for fault in entry_faults(block[IGNORE_DRIFT], view.property_types()) if IGNORE_DRIFT in block else ():
-            self.findings.add(Phase.RESOURCES, Problem((*path, *fault.path), fault.text, fault.hint))
+            self.findings.add(ValidationPhase.RESOURCES, Problem((*path, *fault.path), fault.text, fault.hint))
 
     def _property_faults(self, view: ResourceTypeView, given: Mapping[str, object]) -> Sequence[Fault]:
         if self.definition.strict:
@@ -438,7 +442,7 @@ class _Checker:
         if isinstance(whole, Mapping):
             return whole
         if tell and whole is not UNKNOWN and whole is not None:
-            self.findings.add(Phase.RESOURCES, stated(path, "must be a map", prefix))
+            self.findings.add(ValidationPhase.RESOURCES, stated(path, "must be a map", prefix))
         return {} if whole is None else None
 
     def _value(self, value: object, path: Path, prefix: str, tell: bool) -> object:
@@ -446,7 +450,7 @@ class _Checker:
         found = sift(value, _SCOPE, failed)
         if tell and self.definition.strict:
             for problem in self._unresolved(failed, path, prefix):
-                self.findings.add(Phase.RESOURCES, problem)
+                self.findings.add(ValidationPhase.RESOURCES, problem)
         return found
 
     def _unresolved(self, failed: Iterable[Failed], path: Path, prefix: str = "") -> Iterator[Problem]:
@@ -470,7 +474,7 @@ class _Checker:
             return self.findings.nearest(name, self.definition.template.files)
         return ""
 
-    def _check_attributes(self, value: Expression, phase: Phase) -> None:
+    def _check_attributes(self, value: Expression, phase: ValidationPhase) -> None:
         """Every get_attr has to ask for an attribute that the resource's type has."""
         for expression in walk(value):
             if not isinstance(expression, GetAttrSelecting) or expression.resource not in self.definition.resources:
@@ -487,7 +491,7 @@ class _Checker:
                 text = f"The Referenced Attribute ({resource.name} {name}) is incorrect."
                 hint = self.findings.nearest(name, sorted(view.attribute_names))
                 problem = stated(expression.path, text, hint=hint)
-                late = phase is Phase.OUTPUTS and isinstance(view, Provider)
+                late = phase is ValidationPhase.OUTPUTS and isinstance(view, Provider)
                 self.findings.add(phase, _when_read(problem) if late else problem)
 
     # -- outputs -----------------------------------------------------------------------------------
@@ -499,15 +503,15 @@ class _Checker:
                 if resource and resource not in self.definition.resources:
                     problem = self.definition.unknown_reference(resource, expression.path)
                     late = isinstance(expression, GetResource)
-                    self.findings.add(Phase.OUTPUTS, _when_read(problem) if late else problem)
-        self._check_attributes(value, Phase.OUTPUTS)
+                    self.findings.add(ValidationPhase.OUTPUTS, _when_read(problem) if late else problem)
+        self._check_attributes(value, ValidationPhase.OUTPUTS)
         if self.definition.strict:
             failed: list[Failed] = []
             sift(value, _SCOPE, failed)
             template = self.definition.template
             path: Path = (self.definition.sections["outputs"], name, template.dialect.output_keys["value"])
             for problem in self._unresolved(failed, path):
-                self.findings.add(Phase.OUTPUTS, _when_read(problem))
+                self.findings.add(ValidationPhase.OUTPUTS, _when_read(problem))
 
 
 def _when_read(problem: Problem) -> Problem:

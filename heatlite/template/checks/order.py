@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from heatlite.core.errors import CircularDependencyException, Problem
 from heatlite.template.document import Definition
-from heatlite.template.source.problems import Findings, Phase
+from heatlite.template.source.problems import Findings, ValidationPhase
 
 
 def in_order(definition: Definition, findings: Findings) -> list[str]:
@@ -31,7 +31,7 @@ def in_order(definition: Definition, findings: Findings) -> list[str]:
     if len(ordered) < len(resources):
         done = set(ordered)
         rest = [name for name in resources if name not in done]
-        findings.add(Phase.DEPENDENCIES, _cycle(definition, rest))
+        findings.add(ValidationPhase.DEPENDENCIES, _cycle(definition, rest))
         ordered += rest
     return ordered
 

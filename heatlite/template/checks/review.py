@@ -11,18 +11,18 @@ from heatlite.template.checks.check import check
 from heatlite.template.checks.warnings import child_warnings, environment_warnings, template_warnings
 from heatlite.template.document import Template
 from heatlite.template.environment import Environment
-from heatlite.template.source.loader import Source
+from heatlite.template.source.loader import SourceText
 from heatlite.template.source.places import Places
 from heatlite.template.types import TypeCatalog
 
 
 def review(
-    template: Source,
+    template: SourceText,
     environment: Environment,
     types: TypeCatalog,
     files: Mapping[str, str],
-    environments: Sequence[Source] = (),
-    children: Mapping[str, Source] | None = None,
+    environments: Sequence[SourceText] = (),
+    children: Mapping[str, SourceText] | None = None,
     complete: bool = True,
 ) -> list[Problem]:
     """Return every problem and warning, by file, line and column.
@@ -65,7 +65,7 @@ def _hidden(templates: Sequence[Template], environment: Environment, text: str) 
             yield from (values[name] for values in places if name in values and str(values[name]) not in text)
 
 
-def _template(source: Source, files: Mapping[str, str]) -> Template | None:
+def _template(source: SourceText, files: Mapping[str, str]) -> Template | None:
     """None for one that `check` has something against."""
     try:
         return Template(source.data, files)

@@ -15,16 +15,16 @@ from msgspec import Struct
 from heatlite.core.errors import Problem
 from heatlite.core.json import Json, heat_text, parse
 from heatlite.template.checks.constant_conditions import ConstantConditions
-from heatlite.template.dialects import DIALECTS, Dialect
+from heatlite.template.dialects import DIALECTS, TemplateVersion
 from heatlite.template.document import Template
-from heatlite.template.source.loader import CONSTRUCTOR, RESOLVERS, Path, Source
+from heatlite.template.source.loader import CONSTRUCTOR, RESOLVERS, Path, SourceText
 from heatlite.template.types import ResourceTypeView, TypeCatalog
 
 _SECTIONS: Final = {"Parameters": "parameters", "Resources": "resources", "Conditions": "conditions"}
 """CloudFormation's name of a section → HOT's."""
 
 
-def template_warnings(source: Source, template: Template, types: TypeCatalog) -> list[Problem]:
+def template_warnings(source: SourceText, template: Template, types: TypeCatalog) -> list[Problem]:
     """Return every warning about a template, without duplicate keys.
 
     `check` reports those.
@@ -34,7 +34,7 @@ def template_warnings(source: Source, template: Template, types: TypeCatalog) ->
     ]  # fmt: skip
 
 
-def child_warnings(source: Source, template: Template, types: TypeCatalog) -> list[Problem]:
+def child_warnings(source: SourceText, template: Template, types: TypeCatalog) -> list[Problem]:
     """Return every warning about a template used as a type.
 
     Its parameters are the type's, used or not.
@@ -45,7 +45,7 @@ def child_warnings(source: Source, template: Template, types: TypeCatalog) -> li
     ]  # fmt: skip
 
 
-def environment_warnings(source: Source, template: Template | None) -> list[Problem]:
+def environment_warnings(source: SourceText, template: Template | None) -> list[Problem]:
     """Every warning about an environment for `template`."""
 
     def wanted(path: Path) -> str:
@@ -57,7 +57,7 @@ def environment_warnings(source: Source, template: Template | None) -> list[Prob
     return [*_damage(source, wanted), *duplicate_keys(source), *_untold(source)]
 
 
-def _untold(source: Source) -> Iterator[Problem]:
+def _untold(source: SourceText) -> Iterator[Problem]:
     """Sinks that are accepted for the sake of environments written for Heat."""
     sinks = source.data.get("event_sinks")
     for i, sink in enumerate(sinks if isinstance(sinks, list) else ()):
@@ -87,7 +87,7 @@ class _Plain(Struct, frozen=True):
     column: int
 
 
-def _damage(source: Source, wanted: Callable[[Path], str]) -> list[Problem]:
+def _damage(source: SourceText, wanted: Callable[[Path], str]) -> list[Problem]:
     """Yield damaged scalars. `wanted` gives the intended kind at a path.
 
     It is "string", another kind, or "" if unknown.
@@ -236,7 +236,7 @@ def _without_choices(path: Path) -> Path:
 # -- keys that are written twice -------------------------------------------------------------------
 
 
-def _is_json(source: Source) -> bool:
+def _is_json(source: SourceText) -> bool:
     if source.text.lstrip()[:1] != "{":
         return False
     try:
@@ -246,7 +246,7 @@ def _is_json(source: Source) -> bool:
     return True
 
 
-def duplicate_keys(source: Source) -> list[Problem]:
+def duplicate_keys(source: SourceText) -> list[Problem]:
     """A warning for each key that is written twice in one map."""
     text = 'The key "{}" is written more than once; the last one counts.'
     return [
@@ -338,7 +338,7 @@ def _is_call(path: Path, name: str, arguments: Json) -> bool:
     return path[-1] not in ("properties", "Properties") and (takes_map or isinstance(arguments, list))
 
 
-def _elsewhere(name: str, dialect: Dialect) -> str:
+def _elsewhere(name: str, dialect: TemplateVersion) -> str:
     """Return the place of such a function, or a substitute; "" if there is none."""
     if name in _FOREIGN:
         return _FOREIGN[name][dialect.kind]

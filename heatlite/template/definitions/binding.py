@@ -9,7 +9,7 @@ from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN, Unknown
 from heatlite.template.parameters.parameters import Parameters, ParameterSchema
 from heatlite.template.source.loader import Path
-from heatlite.template.source.problems import Findings, Phase
+from heatlite.template.source.problems import Findings, ValidationPhase
 
 
 class Binding(Struct, frozen=True):
@@ -36,7 +36,7 @@ class Binding(Struct, frozen=True):
                 text = UnknownUserParameter(key=name).message
                 hint = self.findings.nearest(name, declared)
                 problem = Problem(("parameters", name), text, hint, "UnknownUserParameter", "environment")
-                self.findings.add(Phase.UNKNOWN_PARAMETERS, problem)
+                self.findings.add(ValidationPhase.UNKNOWN_PARAMETERS, problem)
         for name in declared:
             schema = schemas.get(name)
             values[name] = UNKNOWN if schema is None else self._value(schema)
@@ -56,12 +56,12 @@ class Binding(Struct, frozen=True):
                 text = UserParameterMissing(key=name).message
                 about = f"{schema.description.strip()}: " if schema.description else ""
                 problem = Problem((self.section, name), text, f"{about}-P {name}=…", error="UserParameterMissing")
-                self.findings.add(Phase.MISSING_PARAMETERS, problem)
+                self.findings.add(ValidationPhase.MISSING_PARAMETERS, problem)
             return UNKNOWN
         if isinstance(value, Unknown):  # of a nested template: what the resource gives is yet to come
             return UNKNOWN
         typed, faults = schema.examine(value, constrained=not self.stored)
         for fault in faults if self.strict else ():
             text = schema.masked(f"Parameter '{name}' is invalid: {fault}", value)
-            self.findings.add(Phase.PARAMETER_VALUES, Problem(path, text, source=source))
+            self.findings.add(ValidationPhase.PARAMETER_VALUES, Problem(path, text, source=source))
         return UNKNOWN if faults else typed

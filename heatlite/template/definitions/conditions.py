@@ -11,13 +11,13 @@ from heatlite.core.errors import (
     UserParameterMissing,
     wire_name,
 )
-from heatlite.template.dialects import Dialect
+from heatlite.template.dialects import TemplateVersion
 from heatlite.template.expression import (
-    Call,
+    ExpressionParser,
     Failed,
     Function,
+    FunctionCall,
     NoResources,
-    Parser,
     Unknown,
     failure,
     raise_together,
@@ -44,7 +44,7 @@ class _NotHere(Function):
     __slots__ = ()
 
     @classmethod
-    def build(cls, call: Call) -> object:
+    def build(cls, call: FunctionCall) -> object:
         raise call.fault(f'The function "{call.name}" is invalid in this context')
 
 
@@ -66,7 +66,7 @@ class Conditions:
     def __init__(
         self,
         definitions: Mapping[str, object],
-        dialect: Dialect,
+        dialect: TemplateVersion,
         parameters: Mapping[str, object],
         files: Mapping[str, str],
         mappings: Mapping[str, object],
@@ -144,7 +144,7 @@ class Conditions:
         is_call = isinstance(condition, dict) and len(condition) == 1 and next(iter(condition)) in self._functions
         if not is_call:
             raise failure(path, f'Invalid condition "{condition}"')
-        parser = Parser(self._functions, self)
+        parser = ExpressionParser(self._functions, self)
         parsed = parser.parse(condition, path)
         if parser.problems:
             raise StackValidationFailed(parser.problems[0].text, problems=tuple(parser.problems))

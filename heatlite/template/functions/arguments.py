@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct
 
 from heatlite.core.errors import StackValidationFailed
-from heatlite.template.expression import Call, deferred, entries, fields
+from heatlite.template.expression import FunctionCall, deferred, entries, fields
 
 MAX_TEXT: Final = 8 * 1024 * 1024
 """Characters that one function may produce: nested calls multiply."""
@@ -24,7 +24,7 @@ class Items(Struct, frozen=True):
     may_be_call: bool = False
     """Accept a call that gives the list only when it is resolved."""
 
-    def check(self, call: Call, arguments: object) -> None:
+    def check(self, call: FunctionCall, arguments: object) -> None:
         given = entries(arguments)
         if given is None and self.may_be_call and deferred(arguments):
             return
@@ -40,7 +40,7 @@ class Fields(Struct, frozen=True):
     optional: Collection[str] | None = None
     """None allows all keys."""
 
-    def check(self, call: Call, arguments: object) -> None:
+    def check(self, call: FunctionCall, arguments: object) -> None:
         given = fields(arguments)
         if given is None:
             raise call.fault(f'Arguments to "{call.name}" must be a map')

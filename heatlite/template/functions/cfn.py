@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Final
 
 from heatlite.core.errors import InvalidTemplateReference
-from heatlite.template.expression import Call, Function, deferred, entries
+from heatlite.template.expression import Function, FunctionCall, deferred, entries
 from heatlite.template.functions.arguments import Items, brief, sequence, wrong
 from heatlite.template.functions.logic import opposite
 from heatlite.template.functions.references import GetAttrSelecting, GetParam, GetResource, ResourceFacade
@@ -20,7 +20,7 @@ class ParamRef(GetParam):
     summary = "The value of a parameter."
     __slots__ = ()
 
-    def __init__(self, call: Call, arguments: object) -> None:
+    def __init__(self, call: FunctionCall, arguments: object) -> None:
         super().__init__(call, arguments)
         if not isinstance(arguments, str) and not deferred(arguments):
             raise call.fault(f'Argument to "{call.name}" must be a name')
@@ -37,7 +37,7 @@ class Ref(Function):
     __slots__ = ()
 
     @classmethod
-    def build(cls, call: Call) -> object:
+    def build(cls, call: FunctionCall) -> object:
         name = call.arguments
         known = isinstance(name, str) and name in call.bindings.resources
         return GetResource(call, name) if known else ParamRef(call, call.parsed())
@@ -106,7 +106,7 @@ class MemberListToMap(Function):
     summary = "A map from texts as .member.0.Name=key and .member.0.Value=value."
     __slots__ = ()
 
-    def __init__(self, call: Call, arguments: object) -> None:
+    def __init__(self, call: FunctionCall, arguments: object) -> None:
         super().__init__(call, arguments)
         given = entries(arguments)
         if given is None or len(given) != 3 or not all(isinstance(name, str) for name in given[:2]):
@@ -142,7 +142,7 @@ class CfnNot(Function):
     __slots__ = ()
 
     @classmethod
-    def build(cls, call: Call) -> object:
+    def build(cls, call: FunctionCall) -> object:
         given = call.arguments
         if not isinstance(given, list) or len(given) != 1:
             raise call.fault(f'Arguments to "{call.name}" must be of the form [condition]')

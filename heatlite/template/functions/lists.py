@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import ClassVar, TypeVar
 
 from heatlite.core.json import parse
-from heatlite.template.expression import UNKNOWN, Call, Function, deferred, fields, select, weight
+from heatlite.template.expression import UNKNOWN, Function, FunctionCall, deferred, fields, select, weight
 from heatlite.template.functions.arguments import MAX_ITEMS, MAX_TEXT, Fields, Items, brief, sequence, wrong
 
 Kind = TypeVar("Kind")
@@ -20,7 +20,7 @@ class Repeat(Function):
     strict = False
     __slots__ = ()
 
-    def __init__(self, call: Call, arguments: object) -> None:
+    def __init__(self, call: FunctionCall, arguments: object) -> None:
         super().__init__(call, arguments)
         given = fields(arguments)
         assert given

@@ -3,7 +3,7 @@
 from typing import ClassVar
 
 from heatlite.core.errors import StackValidationFailed
-from heatlite.template.expression import OMIT, UNKNOWN, Call, Function, ListOf, Unknown, raise_together
+from heatlite.template.expression import OMIT, UNKNOWN, Function, FunctionCall, ListOf, Unknown, raise_together
 from heatlite.template.functions.arguments import Items, sequence
 
 
@@ -13,7 +13,7 @@ class If(Function):
     __slots__ = ()
 
     @classmethod
-    def build(cls, call: Call) -> object:
+    def build(cls, call: FunctionCall) -> object:
         given = call.arguments
         if not isinstance(given, list) or not (2 if cls.short else 3) <= len(given) <= 3:
             form = "[condition_name, value_if_true, value_if_false]"
@@ -39,7 +39,7 @@ class Removed(Function):
     __slots__ = ()
 
     @classmethod
-    def build(cls, call: Call) -> object:
+    def build(cls, call: FunctionCall) -> object:
         raise call.fault(f'The function "{call.name}" is not supported in this version of HOT.')
 
 
@@ -63,7 +63,7 @@ class Not(Function):
     __slots__ = ()
 
     @classmethod
-    def build(cls, call: Call) -> object:
+    def build(cls, call: FunctionCall) -> object:
         return opposite(call.bindings.decide(call.arguments, call.path))
 
 
@@ -72,11 +72,11 @@ class And(Function):
     __slots__ = ()
 
     @classmethod
-    def build(cls, call: Call) -> object:
+    def build(cls, call: FunctionCall) -> object:
         return cls.decided(call, False)
 
     @classmethod
-    def decided(cls, call: Call, decisive: bool) -> bool | Unknown:
+    def decided(cls, call: FunctionCall, decisive: bool) -> bool | Unknown:
         """Return `decisive` if an operand has that value."""
         operands = cls.operands(call)
         if decisive in operands:
@@ -84,7 +84,7 @@ class And(Function):
         return UNKNOWN if UNKNOWN in operands else not decisive
 
     @classmethod
-    def operands(cls, call: Call) -> list[bool | Unknown]:
+    def operands(cls, call: FunctionCall) -> list[bool | Unknown]:
         given = call.arguments
         if not isinstance(given, list) or len(given) < 2:
             raise call.fault(f'The minimum number of condition arguments to "{call.name}" is 2.')
@@ -104,5 +104,5 @@ class Or(And):
     __slots__ = ()
 
     @classmethod
-    def build(cls, call: Call) -> object:
+    def build(cls, call: FunctionCall) -> object:
         return cls.decided(call, True)

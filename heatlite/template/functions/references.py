@@ -6,8 +6,8 @@ from typing import ClassVar
 from heatlite.core.errors import InvalidTemplateReference, StackValidationFailed, UserParameterMissing
 from heatlite.template.expression import (
     UNKNOWN,
-    Call,
     Function,
+    FunctionCall,
     NoResources,
     Scope,
     deferred,
@@ -27,7 +27,7 @@ class GetParam(Function):
     strict = False
     __slots__ = ()
 
-    def __init__(self, call: Call, arguments: object) -> None:
+    def __init__(self, call: FunctionCall, arguments: object) -> None:
         super().__init__(call, arguments)
         given = entries(arguments)
         if (given is not None and not given) or (given is None and arguments in (None, "", {})):
@@ -48,7 +48,7 @@ class GetParam(Function):
         return value
 
 
-def _early_name(call: Call, value: object, what: str) -> str:
+def _early_name(call: FunctionCall, value: object, what: str) -> str:
     """A resource's name, which must be known before any resource is."""
     try:
         name = resolve(value, NoResources())
@@ -68,7 +68,7 @@ class GetResource(Function):
     late = True
     __slots__ = ("resource",)
 
-    def __init__(self, call: Call, arguments: object) -> None:
+    def __init__(self, call: FunctionCall, arguments: object) -> None:
         super().__init__(call, arguments)
         self.resource = _early_name(call, arguments, "Argument to")
 
@@ -90,7 +90,7 @@ class GetAttrSelecting(Function):
     all_attributes: ClassVar[bool] = False
     __slots__ = ("attribute", "path_within", "resource")
 
-    def __init__(self, call: Call, arguments: object) -> None:
+    def __init__(self, call: FunctionCall, arguments: object) -> None:
         super().__init__(call, arguments)
         given = entries(arguments)
         if given is None:
@@ -159,7 +159,7 @@ class ResourceFacade(Function):
     }  # as written → our name
     __slots__ = ()
 
-    def __init__(self, call: Call, arguments: object) -> None:
+    def __init__(self, call: FunctionCall, arguments: object) -> None:
         super().__init__(call, arguments)
         if not deferred(arguments) and not (isinstance(arguments, str) and arguments in self.keys):
             raise call.fault(f'Incorrect arguments to "{call.name}" should be one of: {", ".join(self.keys)}')

@@ -7,7 +7,16 @@ from typing import ClassVar
 from urllib import parse as urls
 
 from heatlite.core.json import heat_text
-from heatlite.template.expression import Call, Function, Shape, deferred, entries, fields, raise_together, weight
+from heatlite.template.expression import (
+    Function,
+    FunctionCall,
+    Shape,
+    deferred,
+    entries,
+    fields,
+    raise_together,
+    weight,
+)
 from heatlite.template.functions.arguments import MAX_TEXT, Fields, Items, brief, sequence, wrong
 
 
@@ -22,7 +31,7 @@ class ListJoinOne(Function):
     """True if an empty text, as get_param gives for a path that leads nowhere, counts as an empty list."""
     __slots__ = ()
 
-    def __init__(self, call: Call, arguments: object) -> None:
+    def __init__(self, call: FunctionCall, arguments: object) -> None:
         super().__init__(call, arguments)
         given = entries(arguments)
         assert given
@@ -200,7 +209,7 @@ class MakeUrl(Function):
     )  # fmt: skip
     __slots__ = ()
 
-    def __init__(self, call: Call, arguments: object) -> None:
+    def __init__(self, call: FunctionCall, arguments: object) -> None:
         super().__init__(call, arguments)
         given = fields(arguments)
         if given is None:

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from heatlite.core.errors import StackValidationFailed
 from heatlite.core.json import heat_text
-from heatlite.template.expression import Call, Function, deferred, fields
+from heatlite.template.expression import Function, FunctionCall, deferred, fields
 from heatlite.template.functions.arguments import Fields, brief, wrong
-from heatlite.template.functions.yaql_bounds import Charge, Meter, counted, text_of
-from heatlite.template.patterns import Match, Program
+from heatlite.template.functions.yaql_bounds import Charge, WorkMeter, counted, text_of
+from heatlite.template.patterns import CompiledPattern, Match
 from heatlite.template.source.loader import verify_json_value
 
 MAX_ITERATIONS: Final = 200
@@ -32,7 +32,7 @@ _GROUP: Final = re.compile(r"\\([1-9][0-9]?)")
 
 Query = Callable[[object, Charge], object]
 """An expression that was parsed: gives its result for what ``$.data`` is."""
-_meter: ContextVar[Meter] = ContextVar("meter")
+_meter: ContextVar[WorkMeter] = ContextVar("meter")
 """Of the evaluation at work; the library hands nothing of ours through."""
 
 
@@ -41,7 +41,7 @@ class Yaql(Function):
     takes = Fields(("expression",), '{"expression": text, "data": anything}', ("data",))
     __slots__ = ()
 
-    def __init__(self, call: Call, arguments: object) -> None:
+    def __init__(self, call: FunctionCall, arguments: object) -> None:
         super().__init__(call, arguments)
         given = fields(arguments)
         assert given
@@ -74,7 +74,7 @@ class Yaql(Function):
 
 @contextmanager
 def _metered(charge: Charge) -> Iterator[None]:
-    meter = Meter(charge)
+    meter = WorkMeter(charge)
     before = _meter.set(meter)
     try:
         yield
@@ -157,7 +157,7 @@ class Regex:
     """Result of the function `regex`: a pattern whose matching counts as work."""
 
     def __init__(self, text: str, flags: str = "", captures: bool = True) -> None:
-        self._program = Program(text, _charge_steps, flags, captures)
+        self._program = CompiledPattern(text, _charge_steps, flags, captures)
 
     def __repr__(self) -> str:
         return f"regex({self._program.text!r})"

@@ -51,7 +51,7 @@ All others may, and it counts each time."""
 class Counted(Iterator[object]):
     """An iterator of which each step counts. Its text has no address."""
 
-    def __init__(self, inner: Iterator[object], meter: "Meter") -> None:
+    def __init__(self, inner: Iterator[object], meter: "WorkMeter") -> None:
         self._inner = inner
         self._meter = meter
 
@@ -67,7 +67,7 @@ class Counted(Iterator[object]):
         return "<an iterator>"
 
 
-class Meter:
+class WorkMeter:
     """Counter of the work of one evaluation."""
 
     def __init__(self, charge: Charge) -> None:
@@ -153,7 +153,7 @@ def _parts(value: object) -> Iterator[object]:
         yield from value
 
 
-def counted(name: str, function: Callable[..., object], meter: Callable[[], Meter]) -> Callable[..., object]:
+def counted(name: str, function: Callable[..., object], meter: Callable[[], WorkMeter]) -> Callable[..., object]:
     """Wrap a function of the library with counting.
 
     `meter` returns the meter of the running evaluation.

@@ -7,8 +7,8 @@ from heatlite.core.errors import Problem
 from heatlite.template.parameters.parameters import (
     TYPES,
     ConstraintParser,
+    ParameterRule,
     ParameterSchema,
-    Rule,
     invalid,
     noted,
     raise_all,
@@ -73,7 +73,7 @@ def parse_cfn_parameter(name: str, definition: object, charge: Charge) -> Parame
 
 def _constraints(
     parser: ConstraintParser, definition: Mapping[str, object], path: Path, problems: list[Problem]
-) -> list[Rule]:
+) -> list[ParameterRule]:
     """Those that are sound; what is wrong with the others goes to `problems`."""
     description = to_text(definition.get("ConstraintDescription") or "")
     found = []
@@ -82,9 +82,9 @@ def _constraints(
         if given:
             rule = {"min": definition.get(low), "max": definition.get(high)}
             with noted(problems):
-                found.append(Rule(parser.build(constraint, rule, (*path, given[0])), description))
+                found.append(ParameterRule(parser.build(constraint, rule, (*path, given[0])), description))
     for constraint, key in _SINGLE.items():
         if definition.get(key) is not None:
             with noted(problems):
-                found.append(Rule(parser.build(constraint, definition[key], (*path, key)), description))
+                found.append(ParameterRule(parser.build(constraint, definition[key], (*path, key)), description))
     return found

@@ -5,14 +5,14 @@ from collections.abc import Collection
 from heatlite.core.errors import Problem
 from heatlite.core.json import Json
 from heatlite.template.source.loader import Path
-from heatlite.template.source.problems import Findings, Phase, dotted
+from heatlite.template.source.problems import Findings, ValidationPhase, dotted
 
 
 def check_groups(groups: Json, declared: Collection[str], findings: Findings) -> None:
     """Add the section's faults to `findings`. `declared` are the parameters."""
 
     def fault(path: Path, where: str, text: str, hint: str = "") -> None:
-        findings.add(Phase.GROUPS, Problem(path, f"Parameter Groups error: {where}: {text}", hint=hint))
+        findings.add(ValidationPhase.GROUPS, Problem(path, f"Parameter Groups error: {where}: {text}", hint=hint))
 
     if not isinstance(groups, list):
         fault(("parameter_groups",), "parameter_groups", "The parameter_groups should be a list.")

@@ -115,7 +115,7 @@ class TypedValues(AllowedValues, frozen=True):
         return f'"{to_text(value)}" is not an allowed value [{", ".join(map(to_text, self.allowed))}]'
 
 
-class Rule(Struct, frozen=True):
+class ParameterRule(Struct, frozen=True):
     """A constraint of a parameter."""
 
     constraint: Constraint
@@ -183,7 +183,7 @@ class ParameterSchema(Struct, frozen=True):
     label: str = ""
     hidden: bool = False
     immutable: bool = False
-    constraints: tuple[Rule, ...] = ()
+    constraints: tuple[ParameterRule, ...] = ()
     tags: tuple[str, ...] = ()
 
     @classmethod
@@ -204,7 +204,7 @@ class ParameterSchema(Struct, frozen=True):
                 flags[key] = to_boolean(definition.get(key) or False)
             except ValueError as error:
                 problems += invalid((*path, key), f"Invalid {key} of parameter {name}: {error}").problems
-        constraints: list[Rule] = []
+        constraints: list[ParameterRule] = []
         written = definition.get("constraints") or []
         if not isinstance(written, list):
             text = f"Invalid parameter constraints for parameter {name}, expected a list"
@@ -316,7 +316,7 @@ class ParameterSchema(Struct, frozen=True):
         return shown
 
 
-def _faults(value: Json, rules: Iterable[Rule]) -> list[str]:
+def _faults(value: Json, rules: Iterable[ParameterRule]) -> list[str]:
     """Return the faults of a typed value, those with the same text once."""
     return list(dict.fromkeys(fault for rule in rules if (fault := rule.fault(value))))
 
@@ -327,7 +327,7 @@ class ConstraintParser(Struct, frozen=True):
     version: str
     charge: Charge
 
-    def __call__(self, given: object, path: Path) -> Rule:
+    def __call__(self, given: object, path: Path) -> ParameterRule:
         if not isinstance(given, Mapping):
             raise invalid(path, f"Invalid parameter constraints for parameter {self.parameter}, expected a mapping")
         kinds = [kind for kind in _ALLOWED_FOR if kind != "modulo" or self.version >= MODULO_SINCE]
@@ -344,7 +344,7 @@ class ConstraintParser(Struct, frozen=True):
             raise invalid(path, f"{text} ({self.parameter})")
         (kind,) = found
         description = to_text(given.get("description") or "")
-        return Rule(self.build(kind, given[kind], (*path, kind)), description)
+        return ParameterRule(self.build(kind, given[kind], (*path, kind)), description)
 
     def build(self, kind: str, rule: object, path: Path) -> Constraint:
         """The constraint `kind` from what is written for it. Raises InvalidSchemaError."""

@@ -46,7 +46,7 @@ A container's own place is under the key -1. A place is one number (`_place`), f
 _HERE: Final = -1
 
 
-class Source:
+class SourceText:
     """A text, the data in it, and where things stand in it.
 
     `text` is empty where data came as an object.
@@ -108,7 +108,7 @@ class _Refused(Exception):
         super().__init__(text)
 
 
-def load(text: str, name: str = "template", kind: str = "Template") -> Source:
+def load(text: str, name: str = "template", kind: str = "Template") -> SourceText:
     """Read JSON or YAML whose top level is a map.
 
     `name` is the file's name in messages and problems; `kind` ("Template" or "Environment") opens the message.
@@ -131,10 +131,10 @@ def load(text: str, name: str = "template", kind: str = "Template") -> Source:
         data = {}
     if not isinstance(data, dict):
         raise _fault(f"The {kind.lower()} is not a JSON object or YAML mapping.", name, kind)
-    return Source(name, data, text, duplicates)
+    return SourceText(name, data, text, duplicates)
 
 
-def load_mapping(value: object, name: str = "template", kind: str = "Template") -> Source:
+def load_mapping(value: object, name: str = "template", kind: str = "Template") -> SourceText:
     """Return the map in a request: an object from JSON, or text.
 
     Raises HTTPBadRequest as `load` does.
@@ -148,10 +148,10 @@ def load_mapping(value: object, name: str = "template", kind: str = "Template") 
         _verify(data)
     except _Refused as error:
         raise _fault(str(error), name, kind) from error
-    return Source(name, data)
+    return SourceText(name, data)
 
 
-def load_template(value: object, name: str = "template") -> Source:
+def load_template(value: object, name: str = "template") -> SourceText:
     """Load a template. As text, it must name its version (Heat's rule)."""
     source = load_mapping(value, name)
     if source.text and not any(key in source.data for key in VERSION_KEYS):

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from heatlite.core.errors import Invalid, Problem
 from heatlite.core.json import Json
-from heatlite.template.source.loader import Path, Source, load
+from heatlite.template.source.loader import Path, SourceText, load
 
 
 def path_of(document: Json, where: str) -> Path:
@@ -39,14 +39,14 @@ class Places:
 
     def __init__(
         self,
-        template: Source | None,
-        environments: Sequence[Source] = (),
+        template: SourceText | None,
+        environments: Sequence[SourceText] = (),
         files: Mapping[str, str] | None = None,
-        children: Mapping[str, Source] | None = None,
+        children: Mapping[str, SourceText] | None = None,
     ) -> None:
         self._environments = environments
         self._files = files or {}
-        self._sources: dict[str, Source | None] = {"template": template}
+        self._sources: dict[str, SourceText | None] = {"template": template}
         for source in (template, *(children or {}).values(), *environments):
             if source is not None:
                 self._sources[source.name] = source
@@ -66,7 +66,7 @@ class Places:
     def all(self, problems: Iterable[Problem]) -> list[Problem]:
         return [self.located(problem) for problem in problems]
 
-    def _source(self, problem: Problem) -> Source | None:
+    def _source(self, problem: Problem) -> SourceText | None:
         name = problem.source
         if name == "environment":
             return self._environment(problem)
@@ -74,7 +74,7 @@ class Places:
             self._sources[name] = self._read(name)
         return self._sources[name]
 
-    def _environment(self, problem: Problem) -> Source | None:
+    def _environment(self, problem: Problem) -> SourceText | None:
         """The last one that says what the problem is about."""
         for source in reversed(self._environments):
             section = source.data.get(str(problem.path[0])) if problem.path else None
@@ -82,7 +82,7 @@ class Places:
                 return source
         return None
 
-    def _read(self, name: str) -> Source | None:
+    def _read(self, name: str) -> SourceText | None:
         try:
             return load(self._files[name], name) if name in self._files else None
         except Invalid:

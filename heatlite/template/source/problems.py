@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from heatlite.core import errors
 from heatlite.core.errors import HeatliteError, Invalid, Problem
-from heatlite.template.source.loader import Path, Source
+from heatlite.template.source.loader import Path, SourceText
 
 _RAISED: dict[str, type[HeatliteError]] = {
     leaf.__name__: leaf
@@ -33,7 +33,7 @@ _RAISED: dict[str, type[HeatliteError]] = {
 MAX_HINTS = 30
 
 
-class Phase(IntEnum):
+class ValidationPhase(IntEnum):
     """Phase of validation.
 
     Heat reports the first problem of the lowest phase.
@@ -57,11 +57,11 @@ class Phase(IntEnum):
 class Findings:
     """Problems as they are found, in any order."""
 
-    def __init__(self, found: Iterable[tuple[Phase, Problem]] = (), hints: int = MAX_HINTS) -> None:
+    def __init__(self, found: Iterable[tuple[ValidationPhase, Problem]] = (), hints: int = MAX_HINTS) -> None:
         self._found = list(found)
         self._hints = hints
 
-    def add(self, phase: Phase, problem: Problem) -> None:
+    def add(self, phase: ValidationPhase, problem: Problem) -> None:
         self._found.append((phase, problem))
 
     def copy(self) -> "Findings":
@@ -115,7 +115,7 @@ def raise_first(problems: Sequence[Problem]) -> None:
     raise leaf(first.text)
 
 
-def locate(problems: Iterable[Problem], sources: Mapping[str, Source]) -> list[Problem]:
+def locate(problems: Iterable[Problem], sources: Mapping[str, SourceText]) -> list[Problem]:
     """Add line and column to problems whose source, by name, came as text."""
     located = []
     for problem in problems:

@@ -7,7 +7,7 @@ import pytest
 
 from heatlite import wiring
 from heatlite.cli.main import run
-from heatlite.cli.transport import Transport, WSGITransport
+from heatlite.cli.transport import ApiTransport, WSGITransport
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.feature import Feature, installed
@@ -74,7 +74,7 @@ class Here:
     def features(self) -> list[Feature]:
         return installed()
 
-    def connect(self, settings: Settings, reads_only: bool) -> Transport:
+    def connect(self, settings: Settings, reads_only: bool) -> ApiTransport:
         return WSGITransport(self.site.heat.wsgi)
 
     def __call__(self, line: str, *more: str) -> int:

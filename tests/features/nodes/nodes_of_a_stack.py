@@ -10,7 +10,7 @@ from heatlite.core.ids import new_id
 from heatlite.features.nodes.agents import client
 from heatlite.features.nodes.agents.registration import Registered
 from heatlite.features.nodes.operations import NodeOperations
-from heatlite.features.nodes.states import PENDING, NodeActionState, Origin, Requester
+from heatlite.features.nodes.states import PENDING, NodeActionState, Requester, TransitionOrigin
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
 from heatlite.features.nodes.store.store import NodeStore
 from tests.engine.conftest import Engine, resource, template
@@ -57,7 +57,7 @@ class Site:
             updated_at=now,
         )  # fmt: skip
         action = replace(action, **more)
-        line = NodeTransitionRecord(action.id, now, action.state, Origin.SERVER, "mia")
+        line = NodeTransitionRecord(action.id, now, action.state, TransitionOrigin.SERVER, "mia")
         with self.store.transaction():
             self.store.stacks.lock(node.root_id)
             self.engine.components.of(NodeOperations).ledger.put([action], [line])

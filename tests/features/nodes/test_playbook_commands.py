@@ -9,7 +9,7 @@ import pytest
 
 from heatlite.__main__ import main
 from heatlite.cli.main import run
-from heatlite.cli.transport import Answer, WSGITransport
+from heatlite.cli.transport import HttpAnswer, WSGITransport
 from heatlite.features.nodes.states import NodeActionState
 from heatlite.features.nodes.store.store import NodeStore
 from tests.features.nodes.engine.played_agents import sendable, tell, work
@@ -87,7 +87,7 @@ def test_a_failure_is_watched(
 ) -> None:
     site, is_watched, send = node.site, threading.Event(), WSGITransport.send
 
-    def watch(*sent: Any) -> Answer:
+    def watch(*sent: Any) -> HttpAnswer:
         answer = send(*sent)
         if sent[1] == "GET" and "/actions/" in sent[2]:
             is_watched.set()

@@ -25,7 +25,7 @@ from heatlite.features.nodes.states import (
     NodeActionChanged,
     NodeActionExists,
     NodeActionState,
-    Origin,
+    TransitionOrigin,
 )
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeTransitionRecord
 from heatlite.features.nodes.store.store import NodeStore
@@ -56,7 +56,7 @@ def moved(site: Site, action: NodeActionRecord, *states: NodeActionState, **more
         action = replace(site.now(action), state=state, **sent)
         with site.store.transaction():
             site.store.stacks.lock(action.stack_id)
-            site.ledger.record([action], [NodeTransitionRecord(action.id, 1.0, state, Origin.SERVER)])
+            site.ledger.record([action], [NodeTransitionRecord(action.id, 1.0, state, TransitionOrigin.SERVER)])
     if more:
         action = replace(site.now(action), **more)  # type: ignore[arg-type]
         with site.store.transaction():
@@ -106,7 +106,7 @@ class TestMatrix:
         assert answer["cancel_asked"] == (reached is state)
         assert site.now(action).state is reached
         (line,) = site.store.of(NodeStore).node_actions.history(action.id)[len(before) :]
-        assert (line.state, line.origin, line.user) == (reached, Origin.SERVER, "anonymous")
+        assert (line.state, line.origin, line.user) == (reached, TransitionOrigin.SERVER, "anonymous")
         assert (due(site) > nudges) == (reached is not S.CANCELLED)
 
     @pytest.mark.slow

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from heatlite.features.nodes.agents.sync import Answer, Changes, ReportedAction, Step, compare
+from heatlite.features.nodes.agents.sync import AgentReport, RecordChanges, ReportedAction, ReportedStep, compare
 from heatlite.features.nodes.states import AT_AGENT, ENDED, MOVES, PENDING, NodeActionState, NodeState, Requester
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord
 
@@ -42,24 +42,26 @@ tolds = st.dictionaries(
     st.sampled_from(IDS),
     st.tuples(st.sampled_from(TOLD_STATES), st.sampled_from(({}, {"a": 1})), st.sampled_from(("k", "l"))),
 ).map(lambda found: tuple(
-    ReportedAction(one, kind, args, "who", 1.5, 2.0, 3.0, None, state, {}, {"o": 1}, "", (Step(2.0, state, ""),))
+    ReportedAction(
+        one, kind, args, "who", 1.5, 2.0, 3.0, None, state, {}, {"o": 1}, "", (ReportedStep(2.0, state, ""),)
+    )
     for one, (state, args, kind) in found.items()
 ))
 
 
 @st.composite
-def answers(draw: st.DrawFn) -> Answer:
+def answers(draw: st.DrawFn) -> AgentReport:
     told = draw(tolds)
     known = frozenset(draw(st.sets(st.sampled_from(IDS)))) | {one.id for one in told}
-    return Answer(draw(st.sampled_from(("i", "j"))), draw(st.integers(0, 9)), ("k",), known, told)
+    return AgentReport(draw(st.sampled_from(("i", "j"))), draw(st.integers(0, 9)), ("k",), known, told)
 
 
-def after(before: dict[str, NodeActionRecord], changes: Changes) -> dict[str, NodeActionRecord]:
+def after(before: dict[str, NodeActionRecord], changes: RecordChanges) -> dict[str, NodeActionRecord]:
     return {**before, **{one.id: one for one in (*changes.adopted, *changes.changed)}}
 
 
 @given(records, answers())
-def test_the_agent_wins_and_only_it(before: dict[str, NodeActionRecord], answer: Answer) -> None:
+def test_the_agent_wins_and_only_it(before: dict[str, NodeActionRecord], answer: AgentReport) -> None:
     changes = compare(NODE, before, answer, digest, 9.0)
     now = after(before, changes)
     for told in answer.actions:
@@ -92,7 +94,7 @@ def test_the_agent_wins_and_only_it(before: dict[str, NodeActionRecord], answer:
 
 
 @given(records, answers())
-def test_the_same_answer_twice_changes_nothing(before: dict[str, NodeActionRecord], answer: Answer) -> None:
+def test_the_same_answer_twice_changes_nothing(before: dict[str, NodeActionRecord], answer: AgentReport) -> None:
     changes = compare(NODE, before, answer, digest, 9.0)
     again = compare(changes.node, after(before, changes), answer, digest, 99.0)
     assert (again.adopted, again.changed, again.lines, again.told) == ([], [], [], {})
@@ -104,7 +106,7 @@ def test_an_answer_that_is_not_complete_loses_nothing(
     before: dict[str, NodeActionRecord], instance: str, revision: int
 ) -> None:
     for node in (NODE, replace(NODE, state=NodeState.UNREACHABLE, reason="away")):
-        changes = compare(node, before, Answer(instance, revision), digest, 9.0)
+        changes = compare(node, before, AgentReport(instance, revision), digest, 9.0)
         assert after(before, changes) == before
         assert (changes.node.state, changes.node.reason) == (NodeState.UP, "")
         assert (changes.node.instance, changes.node.revision) == (NODE.instance, NODE.revision)
@@ -112,7 +114,7 @@ def test_an_answer_that_is_not_complete_loses_nothing(
 
 @given(records, answers())
 def test_each_change_has_its_history_and_says_who_tells_it(
-    before: dict[str, NodeActionRecord], answer: Answer
+    before: dict[str, NodeActionRecord], answer: AgentReport
 ) -> None:
     changes = compare(NODE, before, answer, digest, 9.0)
     lost = {one.id for one in changes.changed if one.state is NodeActionState.LOST}

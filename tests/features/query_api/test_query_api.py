@@ -24,7 +24,7 @@ from heatlite.features.query_api.answers import to_xml
 from heatlite.features.query_api.callers import for_keystone
 from heatlite.features.query_api.errors import QueryError
 from heatlite.features.query_api.parameters import FORM
-from heatlite.features.query_api.signatures import Claim, Message
+from heatlite.features.query_api.signatures import Message, SignatureClaim
 from heatlite.store.secrets.cipher import new_key
 from heatlite.store.store import Store
 from tests.api.conftest import Heat, new_project, template, value
@@ -490,7 +490,7 @@ def test_a_body_that_is_no_form_has_no_action_in_its_url(heat: Heat) -> None:
 @pytest.mark.parametrize("query", ["Action=DeleteStack", "StackName=s", "Action=ListStacks&Action=DeleteStack"])
 def test_a_post_that_keystone_checks_has_nothing_in_its_url(query: str) -> None:
     """Keystone leaves the query of a POST out of what is signed."""
-    claim = Claim(4, "K", "signature", 0.0)
+    claim = SignatureClaim(4, "K", "signature", 0.0)
     sent = Message("POST", "/v1/", [("ContentType", "JSON")], [("Action", "ListStacks")], {}, b"Action=ListStacks")
     assert for_keystone(sent, claim)["params"] == {"ContentType": "JSON"}
     pairs = [*sent.query, *parse_qsl(query)]

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from heatlite.core.status import Status
-from heatlite.features.simulator.simulation import Fault
+from heatlite.features.simulator.simulation import SimulatedFault
 from tests.engine.conftest import ref, resource, template
 from tests.tables import few, sampled
 from tests.types.conftest import Cloudy
@@ -86,7 +86,9 @@ def test_what_a_failed_change_has_attached_is_detached(
     cloudy = troubled()
     stack = cloudy.made(parts())
     simulation = cloudy.view().simulation
-    simulation.scenario = replace(simulation.scenario, faults=[Fault("block_storage.get_volume", 3, raises="refused")])
+    simulation.scenario = replace(
+        simulation.scenario, faults=[SimulatedFault("block_storage.get_volume", 3, raises="refused")]
+    )
     stack = cloudy.put(stack, template(**parts(**after)), disable_rollback=then != "rolled back")
     simulation.scenario = replace(simulation.scenario, faults=[])
     if then == "rolled back":

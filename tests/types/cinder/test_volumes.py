@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from heatlite.core.errors import StackValidationFailed
 from heatlite.core.status import Status
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import attr, resource, template
 from tests.tables import few, sampled
@@ -149,7 +149,7 @@ class TestUpdate:
 
     def test_nothing_shrinks_and_nothing_is_begun(self, cloudy: Cloudy) -> None:
         stack = cloudy.made({"v": volume(size=200)})
-        request = Request(template=template(v=volume(size=100)))
+        request = StackRequest(template=template(v=volume(size=100)))
         for ask in (cloudy.components.stacks.update, cloudy.components.stacks.preview_update):
             with pytest.raises(StackValidationFailed, match="v: a volume cannot shrink: it has 200 GiB"):
                 ask(cloudy.who, stack, request, existing=False)  # type: ignore[operator]

@@ -21,7 +21,7 @@ from heatlite.cli.files import parameters
 from heatlite.cli.main import build_parser, parse, run
 from heatlite.cli.output import progress, render
 from heatlite.cli.session import StatedFeature
-from heatlite.cli.transport import HTTPTransport, Transport
+from heatlite.cli.transport import ApiTransport, HTTPTransport
 from heatlite.core.clock import Clock, from_text
 from heatlite.core.config import Settings
 from heatlite.feature import installed
@@ -48,7 +48,7 @@ class Recorder:
     def running_server(self, settings: Settings) -> str | None:
         return None
 
-    def connect(self, settings: Settings, reads_only: bool) -> Transport:
+    def connect(self, settings: Settings, reads_only: bool) -> ApiTransport:
         return HTTPTransport("http://127.0.0.1:1")
 
     def serve(self, settings: Settings) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from heatlite.cli.client import Client
 from heatlite.cli.commands.actions import follow
-from heatlite.cli.errors import Refused
+from heatlite.cli.errors import RefusedRequest
 from heatlite.cli.output import progress
 from heatlite.cli.session import Session
 from heatlite.cli.transport import WSGITransport
@@ -41,7 +41,7 @@ NO_EVENTS = (200, {"events": []})
 def test_an_operation_is_followed_through_an_outage(capsys: pytest.CaptureFixture[str]) -> None:
     begun, ended = stack("CREATE_IN_PROGRESS"), stack("CREATE_COMPLETE")
     asked = client(begun, AWAY, begun, NO_EVENTS, AWAY, ended, NO_EVENTS)
-    done = progress.follow(asked, asked.find("web"), None, progress.Lines())
+    done = progress.follow(asked, asked.find("web"), None, progress.LinesView())
     assert done is not None
     assert done.status == "CREATE_COMPLETE"
     assert capsys.readouterr().err == OUTAGE
@@ -49,18 +49,18 @@ def test_an_operation_is_followed_through_an_outage(capsys: pytest.CaptureFixtur
 
 def test_a_token_that_expires_meanwhile_ends_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     asked = client(stack("CREATE_IN_PROGRESS"), EXPIRED)
-    with pytest.raises(Refused, match="expired"):
+    with pytest.raises(RefusedRequest, match="expired"):
         progress.wait(Session(asked, embedded=False), asked.find("web"), None, "", "json", 0.0)
     assert capsys.readouterr().err == "What was begun continues; watch it with: heatlite events -f web\n"
 
 
-def waited(*answers: str | Refused) -> str:
+def waited(*answers: str | RefusedRequest) -> str:
     """Wait for an action, with these states and refusals. Returns the last one."""
     left = list(answers)
 
     def poll() -> dict[str, Any]:
         answer = left.pop(0)
-        if isinstance(answer, Refused):
+        if isinstance(answer, RefusedRequest):
             raise answer
         return {"status": answer}
 
@@ -69,11 +69,11 @@ def waited(*answers: str | Refused) -> str:
 
 
 def test_an_action_is_waited_for_through_an_outage(capsys: pytest.CaptureFixture[str]) -> None:
-    away = Refused("The database is not available.", 503)
+    away = RefusedRequest("The database is not available.", 503)
     assert waited("RUNNING", away, away, "DONE") == "DONE"
     assert capsys.readouterr().err == OUTAGE
     hint = "What was begun continues; watch it with: heatlite action wait a\n"
     for answers, told in ((("RUNNING",), hint), ((), "")):
-        with pytest.raises(Refused, match="expired"):
-            waited(*answers, Refused("expired", 401))
+        with pytest.raises(RefusedRequest, match="expired"):
+            waited(*answers, RefusedRequest("expired", 401))
         assert capsys.readouterr().err == told

@@ -9,8 +9,8 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 import pytest
 
 from heatlite.cli.client import Client, split_endpoint
-from heatlite.cli.errors import CommandError, Refused
-from heatlite.cli.transport import HTTPTransport, Transport, Unreachable, WSGITransport, credentials
+from heatlite.cli.errors import CommandError, RefusedRequest
+from heatlite.cli.transport import ApiTransport, HTTPTransport, Unreachable, WSGITransport, credentials
 from heatlite.core.config import Settings
 from tests.tables import table
 
@@ -64,7 +64,7 @@ class _Quiet(WSGIRequestHandler):
 
 
 @pytest.fixture(params=["http", "wsgi"])
-def transport(request: pytest.FixtureRequest) -> Iterator[Transport]:
+def transport(request: pytest.FixtureRequest) -> Iterator[ApiTransport]:
     if request.param == "wsgi":
         yield WSGITransport(app)
         return
@@ -76,7 +76,7 @@ def transport(request: pytest.FixtureRequest) -> Iterator[Transport]:
         thread.join()
 
 
-def test_a_body_travels_as_json(transport: Transport) -> None:
+def test_a_body_travels_as_json(transport: ApiTransport) -> None:
     answer = transport.request("POST", "/x?a=1&b=2", {"ä": [1, None]})
     assert answer.status == 200
     assert answer.data == {
@@ -90,37 +90,37 @@ def test_a_body_travels_as_json(transport: Transport) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "POST", "DELETE"])
-def test_a_redirect_keeps_method_body_query_and_the_way_to_the_server(transport: Transport, method: str) -> None:
+def test_a_redirect_keeps_method_body_query_and_the_way_to_the_server(transport: ApiTransport, method: str) -> None:
     body = None if method in ("GET", "DELETE") else {"n": 1}
     data = transport.request(method, "/name/a?limit=1", body).data
     assert isinstance(data, dict)
     assert (data["method"], data["path"], data["query"], data["body"]) == (method, "/full/a", "limit=1", body)
 
 
-def test_endless_redirects_end(transport: Transport) -> None:
+def test_endless_redirects_end(transport: ApiTransport) -> None:
     with pytest.raises(CommandError, match="redirected more than"):
         transport.request("GET", "/loop")
 
 
-def test_quoted_names_arrive_whole(transport: Transport) -> None:
+def test_quoted_names_arrive_whole(transport: ApiTransport) -> None:
     data = transport.request("GET", "/r/%C3%A4%20b").data
     assert isinstance(data, dict)
     assert data["path"] == "/r/ä b"
 
 
-def test_answers_without_json(transport: Transport) -> None:
+def test_answers_without_json(transport: ApiTransport) -> None:
     assert transport.request("DELETE", "/nothing").status == 204
     assert transport.request("GET", "/text").data == "plain words"
     with pytest.raises(CommandError, match="JSON that cannot be read"):
         transport.request("GET", "/broken")
 
 
-def test_the_client_raises_what_the_server_says(transport: Transport) -> None:
+def test_the_client_raises_what_the_server_says(transport: ApiTransport) -> None:
     client = Client(transport, "/v1/p")
-    with pytest.raises(Refused, match=r"^No such thing\.$") as refused:
+    with pytest.raises(RefusedRequest, match=r"^No such thing\.$") as refused:
         client.request("GET", "/missing")
     assert refused.value.status == 404
-    with pytest.raises(Refused, match="ValueError"):  # Heat leaves the message out of some errors
+    with pytest.raises(RefusedRequest, match="ValueError"):  # Heat leaves the message out of some errors
         client.request("GET", "/silent")
 
 
@@ -142,7 +142,7 @@ def test_a_401_says_who_was_refused_where(given: dict[str, str], says: str) -> N
         url = f"http://127.0.0.1:{server.server_port}"
         threading.Thread(target=server.handle_request).start()
         headers = credentials(Settings(database="sqlite://", **given))  # type: ignore[arg-type]
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RefusedRequest) as refused:
             Client(HTTPTransport(url, headers), "/v1/p").stacks()
     assert says in str(refused.value) and url in str(refused.value) and "hush" not in str(refused.value)
 
@@ -210,6 +210,6 @@ def test_an_unknown_stack_stays_unknown_to_callers_who_may_not_list() -> None:
         return [json.dumps({"error": {"message": "forbidden" if may_not else "no such stack"}}).encode()]
 
     for ask in (Client.find, Client.show):
-        with pytest.raises(Refused, match="no such stack") as refused:
+        with pytest.raises(RefusedRequest, match="no such stack") as refused:
             ask(Client(WSGITransport(refuses), "/v1/p"), "wbe")
         assert refused.value.status == 404

@@ -8,7 +8,7 @@ from pytest import MonkeyPatch
 
 from heatlite.core.errors import Overloaded
 from heatlite.serving import lines
-from heatlite.serving.lines import AT_ONCE, MAX_WAIT, RESERVED, ROUNDS, Kind, LastAnswers, Lines, is_urgent
+from heatlite.serving.lines import AT_ONCE, MAX_WAIT, RESERVED, ROUNDS, LastAnswers, Lines, RequestKind, is_urgent
 from tests.tables import table
 
 
@@ -30,16 +30,16 @@ class Crowd:
         self.order: list[str] = []
         self.tasks: dict[str, asyncio.Task[None]] = {}
 
-    async def come(self, kind: Kind, *names: str) -> None:
+    async def come(self, kind: RequestKind, *names: str) -> None:
         for name in names:
             self.tasks[name] = asyncio.create_task(self._wait(kind, name))
         await self.settle()
 
-    async def _wait(self, kind: Kind, name: str) -> None:
+    async def _wait(self, kind: RequestKind, name: str) -> None:
         await self.lines.enter(kind)
         self.order.append(name)
 
-    async def go(self, *kinds: Kind, seconds: float = 0.001) -> None:
+    async def go(self, *kinds: RequestKind, seconds: float = 0.001) -> None:
         for kind in kinds:
             self.lines.leave(kind, seconds)
         await self.settle()
@@ -56,11 +56,11 @@ class Crowd:
 @in_loop
 async def test_reads_and_writes_leave_each_other_a_thread() -> None:
     crowd = Crowd(4)
-    await crowd.come(Kind.READ, *(f"r{number}" for number in range(9)))
+    await crowd.come(RequestKind.READ, *(f"r{number}" for number in range(9)))
     assert crowd.order == ["r0", "r1", "r2"]
-    await crowd.come(Kind.WRITE, "w0", "w1")
+    await crowd.come(RequestKind.WRITE, "w0", "w1")
     assert crowd.order[3:] == ["w0"]
-    await crowd.go(Kind.READ, Kind.READ)
+    await crowd.go(RequestKind.READ, RequestKind.READ)
     assert crowd.order[4:] == ["r3", "w1"]  # they take turns
     crowd.end()
 
@@ -68,10 +68,10 @@ async def test_reads_and_writes_leave_each_other_a_thread() -> None:
 @in_loop
 async def test_dear_reads_get_a_quarter_of_the_threads() -> None:
     crowd = Crowd(8)
-    await crowd.come(Kind.DEAR, *"abcd")
-    await crowd.come(Kind.READ, *"rst")
+    await crowd.come(RequestKind.DEAR, *"abcd")
+    await crowd.come(RequestKind.READ, *"rst")
     assert crowd.order == ["a", "b", "r", "s", "t"]
-    await crowd.go(Kind.DEAR)
+    await crowd.go(RequestKind.DEAR)
     assert crowd.order[5:] == ["c"]
     crowd.end()
 
@@ -79,11 +79,11 @@ async def test_dear_reads_get_a_quarter_of_the_threads() -> None:
 @in_loop
 async def test_locks_pass_all_others_and_have_threads_of_their_own() -> None:
     crowd = Crowd(2)
-    await crowd.come(Kind.READ, "r0", "r1", "r2")
-    await crowd.come(Kind.WRITE, "w0", "w1")
-    await crowd.come(Kind.AHEAD, *(f"a{number}" for number in range(RESERVED + 1)))
+    await crowd.come(RequestKind.READ, "r0", "r1", "r2")
+    await crowd.come(RequestKind.WRITE, "w0", "w1")
+    await crowd.come(RequestKind.AHEAD, *(f"a{number}" for number in range(RESERVED + 1)))
     assert crowd.order == ["r0", "w0", *(f"a{number}" for number in range(RESERVED))]
-    await crowd.go(Kind.READ)
+    await crowd.go(RequestKind.READ)
     assert crowd.order[-1] == f"a{RESERVED}"
     crowd.end()
 
@@ -91,13 +91,13 @@ async def test_locks_pass_all_others_and_have_threads_of_their_own() -> None:
 @in_loop
 async def test_the_event_loop_answers_few_in_a_row() -> None:
     crowd = Crowd(2)
-    await crowd.come(Kind.READ, "r0", "r1")
-    await crowd.come(Kind.QUICK, *(f"q{number}" for number in range(AT_ONCE + 2)))
+    await crowd.come(RequestKind.READ, "r0", "r1")
+    await crowd.come(RequestKind.QUICK, *(f"q{number}" for number in range(AT_ONCE + 2)))
     quick = [f"q{number}" for number in range(AT_ONCE)]
     assert crowd.order == ["r0", *quick]  # no thread is needed for them
-    await crowd.go(Kind.QUICK)
-    await crowd.come(Kind.QUICK, "late")
-    await crowd.come(Kind.WRITE, "w0")
+    await crowd.go(RequestKind.QUICK)
+    await crowd.come(RequestKind.QUICK, "late")
+    await crowd.come(RequestKind.WRITE, "w0")
     assert crowd.order[1 + AT_ONCE :] == [f"q{AT_ONCE}", "w0"]
     crowd.end()
 
@@ -105,14 +105,14 @@ async def test_the_event_loop_answers_few_in_a_row() -> None:
 @in_loop
 async def test_who_would_wait_too_long_is_refused_at_once() -> None:
     crowd = Crowd(2)
-    await crowd.come(Kind.WRITE, "first")
-    await crowd.go(Kind.WRITE, seconds=0.45)
-    await crowd.come(Kind.WRITE, "a", "b", "c")  # one is answered, two wait for 0.45 s each
+    await crowd.come(RequestKind.WRITE, "first")
+    await crowd.go(RequestKind.WRITE, seconds=0.45)
+    await crowd.come(RequestKind.WRITE, "a", "b", "c")  # one is answered, two wait for 0.45 s each
     with pytest.raises(Overloaded) as refused:
-        await crowd.lines.enter(Kind.WRITE)
+        await crowd.lines.enter(RequestKind.WRITE)
     assert refused.value.retry_after == 3
-    await crowd.come(Kind.READ, "read")  # the lines are apart
-    await crowd.come(Kind.AHEAD, "lock")
+    await crowd.come(RequestKind.READ, "read")  # the lines are apart
+    await crowd.come(RequestKind.AHEAD, "lock")
     assert crowd.order == ["first", "a", "read", "lock"]
     crowd.end()
 
@@ -122,11 +122,11 @@ async def test_a_late_event_loop_refuses_all_but_quick_and_urgent_requests() -> 
     """To refuse a quick one takes as long as to answer it."""
     crowd = Crowd(2)
     crowd.lines.lag = MAX_WAIT / ROUNDS + 0.01
-    for kind in (Kind.READ, Kind.DEAR, Kind.WRITE):
+    for kind in (RequestKind.READ, RequestKind.DEAR, RequestKind.WRITE):
         with pytest.raises(Overloaded):
             await crowd.lines.enter(kind)
-    await crowd.come(Kind.QUICK, "quick")
-    await crowd.come(Kind.AHEAD, "lock")
+    await crowd.come(RequestKind.QUICK, "quick")
+    await crowd.come(RequestKind.AHEAD, "lock")
     assert crowd.order == ["quick", "lock"]
     crowd.end()
 
@@ -137,12 +137,12 @@ async def test_who_has_waited_too_long_is_refused() -> None:
     crowd = Crowd(2)
     with MonkeyPatch.context() as patch:
         patch.setattr(lines, "MAX_WAIT", 0.01)
-        await crowd.come(Kind.READ, "a", "b")
+        await crowd.come(RequestKind.READ, "a", "b")
         with pytest.raises(Overloaded):
             await crowd.tasks["b"]
     assert crowd.lines.waiting == 0
-    await crowd.come(Kind.READ, "c")
-    await crowd.go(Kind.READ)
+    await crowd.come(RequestKind.READ, "c")
+    await crowd.go(RequestKind.READ)
     assert crowd.order == ["a", "c"]
     crowd.end()
 
@@ -150,12 +150,12 @@ async def test_who_has_waited_too_long_is_refused() -> None:
 @in_loop
 async def test_who_is_gone_takes_no_thread() -> None:
     crowd = Crowd(2)
-    await crowd.come(Kind.READ, "a", "b", "c")
+    await crowd.come(RequestKind.READ, "a", "b", "c")
     crowd.tasks["b"].cancel()
-    await crowd.go(Kind.READ)
+    await crowd.go(RequestKind.READ)
     assert crowd.order == ["a", "c"]
-    await crowd.come(Kind.READ, "d", "e")
-    crowd.lines.leave(Kind.READ, 0.001)
+    await crowd.come(RequestKind.READ, "d", "e")
+    crowd.lines.leave(RequestKind.READ, 0.001)
     crowd.tasks["d"].cancel()  # in the moment in which it gets the thread
     await crowd.settle()
     assert crowd.order == ["a", "c", "e"]

@@ -14,14 +14,14 @@ from msgspec.structs import replace
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.runtime.bulkhead import waits
 from heatlite.store import audit
-from heatlite.store.audit import AuditQuery, AuditRecord, Outcome
+from heatlite.store.audit import AuditOutcome, AuditQuery, AuditRecord
 from heatlite.store.store import Store
 from heatlite.store.writes import late_writes
 from tests.waiting import eventually
 
 
 def record(number: int, **more: Any) -> AuditRecord:
-    given: dict[str, Any] = {"user": None, "outcome": Outcome.REFUSED, "status": 401, **more}
+    given: dict[str, Any] = {"user": None, "outcome": AuditOutcome.REFUSED, "status": 401, **more}
     return AuditRecord(
         request_id=f"req-{number}", project="demo", time=100.0 * number, user_id="", address=f"10.0.0.{number}",
         method="POST", path="/v1/demo/stacks", operation="stacks:create", **given,
@@ -29,13 +29,13 @@ def record(number: int, **more: Any) -> AuditRecord:
 
 
 def test_a_row_is_committed_with_the_first_change(store: Store) -> None:
-    entry = store.audit.begin(lambda: record(1, user="mary", outcome=Outcome.DONE, status=None))
+    entry = store.audit.begin(lambda: record(1, user="mary", outcome=AuditOutcome.DONE, status=None))
     with pytest.raises(ZeroDivisionError), store.transaction():
         raise ZeroDivisionError
     assert store.audit.page("demo", AuditQuery()) == []
     with store.transaction():
         assert store.audit.page("demo", AuditQuery()) == []
-    assert [one.outcome for one in store.audit.page("demo", AuditQuery())] == [Outcome.DONE]
+    assert [one.outcome for one in store.audit.page("demo", AuditQuery())] == [AuditOutcome.DONE]
     entry.close()
     with store.transaction():
         pass
@@ -60,7 +60,7 @@ def test_equal_refusals_of_a_minute_are_counted(store: Store) -> None:
 
     cases = [
         refused(1, 61.0), refused(2, 90.0), refused(3, 119.0), refused(4, 120.0), refused(5, 119.0, reason="another"),
-        refused(6, 119.0, outcome=Outcome.DONE),
+        refused(6, 119.0, outcome=AuditOutcome.DONE),
     ]  # fmt: skip
     for case in cases:
         store.audit.begin(partial(replace, case)).close()
@@ -177,7 +177,7 @@ def test_refusals_of_a_caller_have_a_number_of_rows(store: Store, monkeypatch: p
         refused(number)
     for number, operation, status in ((40, "x", 409), (41, "stacks:create", 403), (42, "x", 409)):
         refused(number, operation=operation, status=status)
-    for number, other in enumerate(({"user": "rick"}, {"user_id": "another mary"}, {"outcome": Outcome.DONE}), 50):
+    for number, other in enumerate(({"user": "rick"}, {"user_id": "another mary"}, {"outcome": AuditOutcome.DONE}), 50):
         refused(number, **other)
     refused(60, 7200.0)
     of_mary = {"req-0": 1, "req-1": 1, "req-2": 1, "req-3": 1, "req-4": 36, "req-40": 2, "req-41": 1, "req-60": 1}
@@ -189,19 +189,19 @@ def test_a_refusal_after_a_commit_is_counted_as_well(store: Store) -> None:
         return replace(record(1, user="m", **state), request_id=f"req-{number}")
 
     for number in (1, 2):
-        state = {"outcome": Outcome.DONE, "status": None}
+        state = {"outcome": AuditOutcome.DONE, "status": None}
         entry = store.audit.begin(partial(described, number, state))
         with store.transaction():
             pass
-        state |= {"outcome": Outcome.REFUSED, "status": 409}
+        state |= {"outcome": AuditOutcome.REFUSED, "status": 409}
         entry.close()
     found = store.audit.page("demo", AuditQuery())
     assert [(one.outcome, one.status, one.times) for one in found] == [("refused", 409, 2)]
 
 
 def test_a_request_within_a_request_keeps_its_own_row(store: Store) -> None:
-    outer = store.audit.begin(partial(record, 1, user="m", status=None, outcome=Outcome.DONE))
-    inner = store.audit.begin(partial(record, 2, user="m", status=None, outcome=Outcome.DONE))
+    outer = store.audit.begin(partial(record, 1, user="m", status=None, outcome=AuditOutcome.DONE))
+    inner = store.audit.begin(partial(record, 2, user="m", status=None, outcome=AuditOutcome.DONE))
     with store.transaction():
         pass
     inner.close()

@@ -22,7 +22,7 @@ from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.status import ENDED_ACTIONS
 from heatlite.engine.execution.sweep import Sweep
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.store.database.backend import Dialect
 from heatlite.store.database.database import Database
 from heatlite.store.database.statements import Parameters
@@ -114,10 +114,12 @@ def life(engine: Embedded, statements: Statements) -> None:
         statements.is_open = False
 
     made: list[StackRecord] = []
-    ended(lambda: made.append(engine.stacks.create(MEMBER, Request(name="one", template=template(2), files=files))))
+    ended(
+        lambda: made.append(engine.stacks.create(MEMBER, StackRequest(name="one", template=template(2), files=files)))
+    )
     (stack,) = made
     for count in (3, 3):
-        request = Request(template=template(count), files=files)
+        request = StackRequest(template=template(count), files=files)
         ended(partial(engine.stacks.update, MEMBER, live(engine, stack), request, existing=False))
     ended(lambda: engine.components.health.mark(MEMBER, live(engine, stack), "v", True, "disk"))
     ended(lambda: engine.stacks.check(MEMBER, live(engine, stack)))
@@ -234,7 +236,7 @@ def test_no_statement_reads_rows_of_other_stacks(url: str, monkeypatch: pytest.M
     statements.install(monkeypatch)
     with closing(wiring.embedded(Settings(database=url))) as engine:
         statements.database = engine.store.database
-        engine.stacks.create(MEMBER, Request(name="pattern", template=template(1), files={"inner.yaml": INNER}))
+        engine.stacks.create(MEMBER, StackRequest(name="pattern", template=template(1), files={"inner.yaml": INNER}))
         wait(engine)
         others(engine.store, 2000)
         analyze(engine.store)
@@ -249,7 +251,7 @@ def test_one_resource_of_a_large_stack_reads_no_other_row(url: str, monkeypatch:
     statements.install(monkeypatch)
     with closing(wiring.embedded(Settings(database=url))) as engine:
         statements.database = engine.store.database
-        stack = engine.stacks.create(MEMBER, Request(name="one", template=VALUES))
+        stack = engine.stacks.create(MEMBER, StackRequest(name="one", template=VALUES))
         wait(engine)
         resources = [{"id": f"{number:036}", "stack_id": stack.id, "name": f"r{number}"} for number in range(2000)]
         copied(engine.store, "resource", resources)
@@ -278,7 +280,7 @@ def test_a_filter_without_a_match_reads_no_other_event(url: str, monkeypatch: py
     ]
     with closing(wiring.embedded(Settings(database=url))) as engine:
         statements.database = engine.store.database
-        stack = engine.stacks.create(MEMBER, Request(name="one", template=VALUES))
+        stack = engine.stacks.create(MEMBER, StackRequest(name="one", template=VALUES))
         wait(engine)
         first = engine.store.events.head() + 1  # servers do not begin at 1 again
         copied(engine.store, "event", [{"id": first + number, "stack_id": stack.id} for number in range(2000)])
@@ -301,7 +303,7 @@ def test_retention_counts_the_events_of_grown_stacks_only(url: str, monkeypatch:
     statements.install(monkeypatch)
     with closing(wiring.embedded(Settings(database=url))) as engine:
         statements.database = engine.store.database
-        stack = engine.stacks.create(MEMBER, Request(name="one", template=VALUES))
+        stack = engine.stacks.create(MEMBER, StackRequest(name="one", template=VALUES))
         wait(engine)
         events = engine.store.events
         first = events.head() + 1

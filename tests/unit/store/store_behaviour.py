@@ -31,7 +31,7 @@ from heatlite.engine.execution.retention import Retention
 from heatlite.features.healing.store.records import IncidentRecord, RepairRecord
 from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import IncidentState
-from heatlite.features.nodes.states import NodeActionState, NodeState, Origin, Requester
+from heatlite.features.nodes.states import NodeActionState, NodeState, Requester, TransitionOrigin
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
 from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.actions import listing
@@ -2444,7 +2444,7 @@ def something_of_everything(store: Store) -> None:
         store.queue.schedule(an_action("s-later", id="later", not_before=2000.0, interval=60.0))
         store.queue.schedule(an_action("s-ended", id="run", verb=Verb.RUN, pending=1))
         store.of(NodeStore).node_actions.insert_many([a_node_action("work", run_id="run")])
-        told = NodeTransitionRecord("work", 1.0, NodeActionState.PENDING_APPROVE, Origin.SERVER)
+        told = NodeTransitionRecord("work", 1.0, NodeActionState.PENDING_APPROVE, TransitionOrigin.SERVER)
         store.of(NodeStore).node_actions.add_history([told])
         store.of(NodeStore).nodes.insert(a_node("n", "s-ended"))
         store.of(NodeStore).orchestrations.nudge("s-ended", 1.0)

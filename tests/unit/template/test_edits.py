@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from heatlite.cli.output import template_files
 from heatlite.core.json import as_map, pointer
 from heatlite.core.redaction.masking import MASK, NOTHING, Mask
-from heatlite.template.edits import Edit, Part, applied, edited
+from heatlite.template.edits import DefinitionPart, Edit, applied, edited
 from heatlite.template.source.loader import load
 from heatlite.template.source.rewriting import CannotRewrite, rewritten, written
 from tests.tables import table
@@ -51,26 +51,35 @@ NEW = {"type": "OS::Cinder::Volume", "properties": {"size": 1, "name": "a: b"}}
 @table(
     "edits, change",
     [
-        ([Edit(Part.TEMPLATE, (*PROPERTIES, "name"), "store")], ("name: shop ", "name: store ")),
-        ([Edit(Part.TEMPLATE, (*PROPERTIES, "name"), {"a": [1]})], ("name: shop ", "name:\n        a:\n        - 1 ")),
-        ([Edit(Part.TEMPLATE, (*PROPERTIES, "tags", 1), "c")], ("[a, b]", '[a, "c"]')),
-        ([Edit(Part.TEMPLATE, (*PROPERTIES, "tags", "-"), "c")], ("[a, b]", '[a, b, "c"]')),
-        ([Edit(Part.TEMPLATE, (*PROPERTIES, "tags", 0))], ("[a, b]", "[b]")),
-        ([Edit(Part.TEMPLATE, (*PROPERTIES, "tags"))], ("      tags: [a, b]\n", "")),
-        ([Edit(Part.TEMPLATE, (*PROPERTIES, "dns_domain"))], ("      dns_domain: |\n        two\n        lines\n", "")),
+        ([Edit(DefinitionPart.TEMPLATE, (*PROPERTIES, "name"), "store")], ("name: shop ", "name: store ")),
         (
-            [Edit(Part.TEMPLATE, (*PROPERTIES, "dns_domain"), "one")],
+            [Edit(DefinitionPart.TEMPLATE, (*PROPERTIES, "name"), {"a": [1]})],
+            ("name: shop ", "name:\n        a:\n        - 1 "),
+        ),
+        ([Edit(DefinitionPart.TEMPLATE, (*PROPERTIES, "tags", 1), "c")], ("[a, b]", '[a, "c"]')),
+        ([Edit(DefinitionPart.TEMPLATE, (*PROPERTIES, "tags", "-"), "c")], ("[a, b]", '[a, b, "c"]')),
+        ([Edit(DefinitionPart.TEMPLATE, (*PROPERTIES, "tags", 0))], ("[a, b]", "[b]")),
+        ([Edit(DefinitionPart.TEMPLATE, (*PROPERTIES, "tags"))], ("      tags: [a, b]\n", "")),
+        (
+            [Edit(DefinitionPart.TEMPLATE, (*PROPERTIES, "dns_domain"))],
+            ("      dns_domain: |\n        two\n        lines\n", ""),
+        ),
+        (
+            [Edit(DefinitionPart.TEMPLATE, (*PROPERTIES, "dns_domain"), "one")],
             ("dns_domain: |\n        two\n        lines", "dns_domain: one"),
         ),
         (
-            [Edit(Part.TEMPLATE, (*PROPERTIES, "mtu"), 9000)],
+            [Edit(DefinitionPart.TEMPLATE, (*PROPERTIES, "mtu"), 9000)],
             ("        lines\n", "        lines\n      mtu: 9000\n"),
         ),
-        ([Edit(Part.TEMPLATE, (*RULES, 1, "port"), 8443)], ("443 ", "8443 ")),
-        ([Edit(Part.TEMPLATE, (*RULES, 0))], ("        - port: 80\n          protocol: tcp\n", "")),
-        ([Edit(Part.TEMPLATE, (*RULES, "-"), {"port": 22})], ("# secure\n", "# secure\n        - port: 22\n")),
+        ([Edit(DefinitionPart.TEMPLATE, (*RULES, 1, "port"), 8443)], ("443 ", "8443 ")),
+        ([Edit(DefinitionPart.TEMPLATE, (*RULES, 0))], ("        - port: 80\n          protocol: tcp\n", "")),
         (
-            [Edit(Part.TEMPLATE, ("resources", name), NEW) for name in ("v", "w")],
+            [Edit(DefinitionPart.TEMPLATE, (*RULES, "-"), {"port": 22})],
+            ("# secure\n", "# secure\n        - port: 22\n"),
+        ),
+        (
+            [Edit(DefinitionPart.TEMPLATE, ("resources", name), NEW) for name in ("v", "w")],
             (
                 "# secure\n",
                 "# secure\n"
@@ -80,16 +89,22 @@ NEW = {"type": "OS::Cinder::Volume", "properties": {"size": 1, "name": "a: b"}}
                 ),
             ),
         ),
-        ([Edit(Part.TEMPLATE, ("outputs", "id"), {"value": 1})], ("outputs: {}", "outputs:\n  id:\n    value: 1")),
-        ([Edit(Part.TEMPLATE, ("conditions", "c"), True)], ("outputs: {}", "outputs: {}\nconditions:\n  c: true")),
+        (
+            [Edit(DefinitionPart.TEMPLATE, ("outputs", "id"), {"value": 1})],
+            ("outputs: {}", "outputs:\n  id:\n    value: 1"),
+        ),
+        (
+            [Edit(DefinitionPart.TEMPLATE, ("conditions", "c"), True)],
+            ("outputs: {}", "outputs: {}\nconditions:\n  c: true"),
+        ),
     ],
 )
 def test_an_edit_leaves_the_rest_of_the_text_as_it_is(edits: list[Edit], change: tuple[str, str]) -> None:
     document = load(TEMPLATE).data
     after = edited(document, {}, edits)
-    text = rewritten(TEMPLATE, after.patches[Part.TEMPLATE], after.document)
+    text = rewritten(TEMPLATE, after.patches[DefinitionPart.TEMPLATE], after.document)
     assert text == TEMPLATE.replace(*change)
-    assert load(text).data == after.document == applied(document, after.patches[Part.TEMPLATE])
+    assert load(text).data == after.document == applied(document, after.patches[DefinitionPart.TEMPLATE])
 
 
 @table(
@@ -112,11 +127,11 @@ def test_patches_say_each_part() -> None:
         document,
         environment,
         [
-            Edit(Part.PARAMETERS, ("size",)),
-            Edit(Part.PARAMETERS, ("key",), "sesame!"),
-            Edit(Part.PARAMETERS, ("secret",), 1),
-            Edit(Part.ENVIRONMENT, ("resource_registry", "resources", "a/b", "protect"), True),
-            Edit(Part.TEMPLATE, ("resources", "web", "depends_on")),
+            Edit(DefinitionPart.PARAMETERS, ("size",)),
+            Edit(DefinitionPart.PARAMETERS, ("key",), "sesame!"),
+            Edit(DefinitionPart.PARAMETERS, ("secret",), 1),
+            Edit(DefinitionPart.ENVIRONMENT, ("resource_registry", "resources", "a/b", "protect"), True),
+            Edit(DefinitionPart.TEMPLATE, ("resources", "web", "depends_on")),
         ],
     )
     assert (document, environment) == before
@@ -166,9 +181,9 @@ def _edits(draw: st.DrawFn, document: dict) -> list[Edit]:
         if not path:
             continue
         exists = path[-1] != "-" and at is not None and (not isinstance(at, dict) or path[-1] in at or at == {})
-        edit = Edit(Part.TEMPLATE, path, draw(_VALUES))
+        edit = Edit(DefinitionPart.TEMPLATE, path, draw(_VALUES))
         if exists and draw(st.booleans()):
-            edit = Edit(Part.TEMPLATE, path)
+            edit = Edit(DefinitionPart.TEMPLATE, path)
         try:
             document = as_map(edited(document, {}, [edit]).document)
         except (LookupError, TypeError):
@@ -182,7 +197,7 @@ def _edits(draw: st.DrawFn, document: dict) -> list[Edit]:
 def test_law_the_patch_and_the_text_lead_to_the_same(data: st.DataObject) -> None:
     document = {"heat_template_version": "2018-08-31", "resources": data.draw(st.dictionaries(_KEYS, _VALUES))}
     after = edited(document, {}, data.draw(_edits(document)))
-    patch = after.patches[Part.TEMPLATE]
+    patch = after.patches[DefinitionPart.TEMPLATE]
     assert applied(document, patch) == after.document
     text = as_map(after.shown(NOTHING, ()))["template"]
     assert isinstance(text, str) and load(text).data == after.document
@@ -201,7 +216,7 @@ def test_a_file_is_changed_only_if_it_is_the_stored_template(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     document = load(TEMPLATE).data
-    edits = [Edit(Part.TEMPLATE, (*PROPERTIES, "name"), "store"), Edit(Part.PARAMETERS, ("a",), 1)]
+    edits = [Edit(DefinitionPart.TEMPLATE, (*PROPERTIES, "name"), "store"), Edit(DefinitionPart.PARAMETERS, ("a",), 1)]
     after = edited(document, {}, edits)
     plan, file = after.shown(NOTHING, ()), tmp_path / "shop.yaml"
     file.write_text(TEMPLATE)

@@ -6,11 +6,11 @@ import pytest
 
 from heatlite.core.errors import HTTPBadRequest, InvalidBreakPointHook, StackValidationFailed
 from heatlite.core.json import Json, JsonMap
-from heatlite.template.environment import SECTIONS, Environment, Target, TypeMapping
+from heatlite.template.environment import SECTIONS, Environment, MappedType, TypeMapping
 from heatlite.template.parameters.merging import merge
 from heatlite.template.parameters.parameters import ParameterSchema
 from heatlite.template.patterns import StepMeter
-from heatlite.template.source.loader import Source, load_mapping
+from heatlite.template.source.loader import SourceText, load_mapping
 from tests.tables import table
 
 
@@ -290,7 +290,7 @@ def test_later_files_win_and_sections_add_up() -> None:
 
 
 def test_a_source_built_by_hand() -> None:
-    assert Environment.parse(Source("environment", {"parameters": {"a": 1}})).parameters == {"a": 1}
+    assert Environment.parse(SourceText("environment", {"parameters": {"a": 1}})).parameters == {"a": 1}
 
 
 @table(
@@ -325,9 +325,9 @@ def test_lifecycle_hooks_hold_where_they_are_written() -> None:
         }
     )
     assert [environment.lifecycle_timeout(name) for name in ("web1", "web2", "g")] == [5, 7.5, None]
-    within = environment.for_child("g", Target("g"), {})
+    within = environment.for_child("g", MappedType("g"), {})
     assert [within.lifecycle_timeout(name) for name in ("0", "lifecycle_hook")] == [9, 9]
-    assert within.for_child("0", Target("0"), {}).resource_registry["resources"] == {}, "not within the members"
+    assert within.for_child("0", MappedType("0"), {}).resource_registry["resources"] == {}, "not within the members"
 
 
 @pytest.mark.parametrize("first", [False, True])
@@ -338,7 +338,7 @@ def test_of_two_settings_within_a_resource_that_of_its_name_counts(first: bool) 
     written = [("g", {"x": by_name, "replacement": {"order": "delete_first"}})]
     written.insert(int(first), ("*", {"x": by_pattern, "replacement": {"order": "create_first"}}))
     environment = parse({"resource_registry": {"resources": dict(written)}})
-    within = environment.for_child("g", Target("g"), {})
+    within = environment.for_child("g", MappedType("g"), {})
     assert within.resource_registry["resources"]["x"] == {**by_pattern, **by_name}
     assert (within.hooks("x"), within.restricted_actions("x")) == ({"pre-update"}, {"replace"})
     assert within.replacement("x").order == environment.replacement("g").order == "delete_first"

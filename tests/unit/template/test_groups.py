@@ -9,7 +9,7 @@ from heatlite.plugin.registry import Registry
 from heatlite.template.checks.check import check, examine
 from heatlite.template.document import Template
 from heatlite.template.environment import Environment
-from heatlite.template.source.loader import Source, load, load_template
+from heatlite.template.source.loader import SourceText, load, load_template
 from tests.resource_types import ALL_TYPES
 from tests.tables import table
 
@@ -25,7 +25,7 @@ outputs:
 
 
 def problems(text: str, files: Mapping[str, str] | None = None, registry: JsonMap | None = None) -> list[Problem]:
-    environment = Environment.parse(Source("environment", {"resource_registry": registry or {}}))
+    environment = Environment.parse(SourceText("environment", {"resource_registry": registry or {}}))
     found = {name: f"heat_template_version: rocky\n{content}" for name, content in (files or {}).items()}
     return check(load("heat_template_version: rocky\nresources:\n" + text), environment, TYPES, found)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heatlite.template.patterns import MAX_LENGTH, Pattern, Program, StepMeter, TooMuchWork
+from heatlite.template.patterns import MAX_LENGTH, CompiledPattern, Pattern, StepMeter, TooMuchWork
 from tests.tables import table
 
 
@@ -16,8 +16,8 @@ def pattern(text: str) -> Pattern:
     return Pattern(text, StepMeter().charge)
 
 
-def program(text: str) -> Program:
-    return Program(text, StepMeter().charge)
+def program(text: str) -> CompiledPattern:
+    return CompiledPattern(text, StepMeter().charge)
 
 
 WINDOWS_PASSWORD = (

@@ -11,11 +11,11 @@ from heatlite.plugin import Resource, Schema, prop
 from heatlite.plugin.registry import Registry
 from heatlite.template.checks.check import check, examine
 from heatlite.template.document import Template
-from heatlite.template.environment import Environment, Target, TypeMapping, merged_registry
+from heatlite.template.environment import Environment, MappedType, TypeMapping, merged_registry
 from heatlite.template.expression import UNKNOWN
 from heatlite.template.parameters.merging import merge
 from heatlite.template.provider import Provider
-from heatlite.template.source.loader import Source, load
+from heatlite.template.source.loader import SourceText, load
 from heatlite.template.types import Installation
 from tests.resource_types import ALL_TYPES
 from tests.tables import table
@@ -51,7 +51,7 @@ TYPES = types()
 def problems(
     text: str, files: Mapping[str, str] | None = None, registry: JsonMap | None = None, catalog: Registry = TYPES
 ) -> list[Problem]:
-    environment = Environment.parse(Source("environment", {"resource_registry": registry or {}}))
+    environment = Environment.parse(SourceText("environment", {"resource_registry": registry or {}}))
     found = {name: f"heat_template_version: rocky\n{content}" for name, content in (files or {}).items()}
     return check(load("heat_template_version: rocky\n" + text), environment, catalog, found)
 
@@ -425,8 +425,8 @@ def test_nested_parameters() -> None:
 # -- registries ------------------------------------------------------------------------------------
 
 
-def target(registry: JsonMap, kind: str, resource: str = "r", system: JsonMap | None = None) -> Target:
-    environment = Environment.parse(Source("environment", {"resource_registry": registry}))
+def target(registry: JsonMap, kind: str, resource: str = "r", system: JsonMap | None = None) -> MappedType:
+    environment = Environment.parse(SourceText("environment", {"resource_registry": registry}))
     return TypeMapping(environment, types(Installation(system or {}))).target(resource, kind)
 
 
@@ -473,9 +473,11 @@ def test_what_a_nested_stack_is_given() -> None:
         },
     }
     environment = Environment.parse(
-        Source("environment", {"resource_registry": registry, "parameters": {"p": 1}, "parameter_defaults": {"d": 2}})
+        SourceText(
+            "environment", {"resource_registry": registry, "parameters": {"p": 1}, "parameter_defaults": {"d": 2}}
+        )
     )
-    child = environment.for_child("r", Target("a.yaml", ("My::A",)), {"q": 3})
+    child = environment.for_child("r", MappedType("a.yaml", ("My::A",)), {"q": 3})
     assert child.resource_registry == {
         "My::B": "Test::Server",
         "resources": {
@@ -510,7 +512,7 @@ def test_registries_merged() -> None:
 @pytest.mark.parametrize("sinks", [[5], [{}], [{"type": 5}]])
 def test_bad_event_sinks(sinks: Json) -> None:
     with pytest.raises(Exception, match="an event sink must be a map with a type"):
-        Environment.parse(Source("environment", {"event_sinks": sinks}))
+        Environment.parse(SourceText("environment", {"event_sinks": sinks}))
 
 
 @table(
@@ -536,11 +538,11 @@ def test_bad_event_sinks(sinks: Json) -> None:
 )
 def test_bad_webhooks(sink: JsonMap, reason: str) -> None:
     with pytest.raises(HTTPBadRequest, match=reason) as error:
-        Environment.parse(Source("environment", {"event_sinks": [{"type": "webhook", **sink}]}))
+        Environment.parse(SourceText("environment", {"event_sinks": [{"type": "webhook", **sink}]}))
     assert error.value.problems[0].path == ("event_sinks", 0)
 
 
 def test_good_webhooks() -> None:
     for more in ({}, {"secret": "s"}, {"ttl": 60}):
         sink: JsonMap = {"type": "webhook", "target": "http://example.org:8080/x?y=z", **more}
-        assert Environment.parse(Source("environment", {"event_sinks": [sink]})).event_sinks == (sink,)
+        assert Environment.parse(SourceText("environment", {"event_sinks": [sink]})).event_sinks == (sink,)

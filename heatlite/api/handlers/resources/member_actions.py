@@ -24,10 +24,10 @@ from heatlite.engine.state.group_requests import (
     DeleteMembers,
     DetachPolicy,
     FollowTemplate,
-    Join,
+    JoinRequest,
     Leave,
     NewLimits,
-    Resize,
+    ResizeRequest,
     ScaleIn,
     ScaleOut,
     UpdatePolicy,
@@ -102,7 +102,7 @@ def _change(
     caller: Context,
     stack: StackRecord,
     name: str,
-    asked: Resize | NewLimits | FollowTemplate | ScaleOut | ScaleIn,
+    asked: ResizeRequest | NewLimits | FollowTemplate | ScaleOut | ScaleIn,
 ) -> ActionRecord:
     if asked.not_before is None:
         return to.groups.change(caller, stack, name, asked)
@@ -121,7 +121,7 @@ def _replace_members(
 
 
 def _join(to: MemberActions, caller: Context, stack: StackRecord, name: str, value: Json) -> ActionRecord:
-    asked = approved(value, Join, "join")
+    asked = approved(value, JoinRequest, "join")
     return (to.moves.start if _is_move("join", value) else to.joins.join)(caller, stack, name, asked)
 
 
@@ -131,7 +131,7 @@ def _leave(to: MemberActions, caller: Context, stack: StackRecord, name: str, va
 
 
 def _plan_join(to: MemberActions, caller: Context, stack: StackRecord, name: str, value: Json) -> ShownPlan:
-    asked = convert(value, Join, "join")
+    asked = convert(value, JoinRequest, "join")
     return (to.moves if _is_move("join", value) else to.joins).plan(caller, stack, name, asked)
 
 

@@ -8,7 +8,7 @@ from heatlite.core.context import Context
 from heatlite.core.errors import HTTPBadRequest, ImportDiffers, InvalidValue
 from heatlite.core.json import Json, JsonMap
 from heatlite.engine.operations.groups import Groups
-from heatlite.engine.state.group_requests import Changes, Join, Leave
+from heatlite.engine.state.group_requests import DifferenceMode, JoinRequest, Leave
 from heatlite.engine.state.requests import ShownPlan, StackAction
 from heatlite.engine.types.outputs import StackReader
 from heatlite.engine.types.type_calls import type_code
@@ -42,18 +42,18 @@ class MemberMoves:
         self._groups = groups
         self._actions = actions
 
-    def plan(self, caller: Context, stack: StackRecord, name: str, asked: Join | Leave) -> ShownPlan:
+    def plan(self, caller: Context, stack: StackRecord, name: str, asked: JoinRequest | Leave) -> ShownPlan:
         """Return the plan of a move. Raises as the move, and HTTPBadRequest."""
         move = self._move(stack, name, asked)
         return self._action.plan(caller, move.root, move.body)
 
-    def start(self, caller: Context, stack: StackRecord, name: str, asked: Join | Leave) -> ActionRecord:
+    def start(self, caller: Context, stack: StackRecord, name: str, asked: JoinRequest | Leave) -> ActionRecord:
         """Move members, and return the action.
 
         Raises as the move, HTTPBadRequest, and ImportDiffers for resources that an update would change then.
         """
         move, action = self._move(stack, name, asked), self._action
-        if isinstance(asked, Join) and asked.changes is Changes.REFUSE:
+        if isinstance(asked, JoinRequest) and asked.changes is DifferenceMode.REFUSE:
             _require_equal(action.plan(caller, move.root, move.body))
         action.start(caller, move.root, move.body)
         begun = self._store.actions.get(caller.queued[0])
@@ -66,12 +66,12 @@ class MemberMoves:
             raise HTTPBadRequest("This server moves no resources: members join by ids, and leave without into.")
         return self._actions[MOVE]
 
-    def _move(self, stack: StackRecord, name: str, asked: Join | Leave) -> _Move:
+    def _move(self, stack: StackRecord, name: str, asked: JoinRequest | Leave) -> _Move:
         root = stack if stack.root_id is None else self._store.stacks.get(stack.root_id)
         assert root is not None
         path = self._groups.path(stack, name)
         body: JsonMap = {} if asked.plan_digest is None else {"plan_digest": asked.plan_digest}
-        if isinstance(asked, Join):
+        if isinstance(asked, JoinRequest):
             return _Move(root, {**body, "moved": self._entering(stack, path, asked)})
         if not asked.reduce:
             raise HTTPBadRequest("leave.into: members that another stack takes leave no place free: reduce is true.")
@@ -81,7 +81,7 @@ class MemberMoves:
             body["to_stack"] = asked.into
         return _Move(root, {**body, "moved": moved})
 
-    def _entering(self, stack: StackRecord, path: tuple[str, ...], asked: Join) -> list[Json]:
+    def _entering(self, stack: StackRecord, path: tuple[str, ...], asked: JoinRequest) -> list[Json]:
         """Return the moves of resources into a group."""
         others = [one for one in asked.members if one.resource is None or one.id or one.name or one.filter or one.ids]
         if others:

@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from heatlite.core.errors import HTTPBadRequest, InvalidValue, NestedMember
 from heatlite.core.ids import new_id
 from heatlite.core.status import Status, Verb
-from heatlite.engine.operations.membership.writing import MembershipWriter, NewStack, Place
+from heatlite.engine.operations.membership.writing import FoundGroup, MembershipWriter, NewStack
 from heatlite.engine.planning.collect import choose_row, evaluate
 from heatlite.engine.planning.facts import Wanted
-from heatlite.engine.planning.plan import Decision, Outcome
+from heatlite.engine.planning.plan import Outcome, ResourceDecision
 from heatlite.engine.planning.planner import ordered, used_by
 from heatlite.engine.preview.preview import stand_in
 from heatlite.engine.state.group_requests import Joining
@@ -33,7 +33,7 @@ class Entrant(Struct, frozen=True):
     row: ResourceRecord
     seen: Object
     wanted: Wanted
-    decision: Decision
+    decision: ResourceDecision
     """The decision of the next update about it."""
 
     @property
@@ -42,7 +42,7 @@ class Entrant(Struct, frozen=True):
         return bool(self.seen.differing) or self.decision.outcome in (Outcome.REPLACE, Outcome.REFUSE)
 
 
-class Entry(Struct, frozen=True):
+class Entrants(Struct, frozen=True):
     """All that enters by one request."""
 
     objects: Sequence[Entrant]
@@ -74,7 +74,7 @@ class EntrantReader:
     def __init__(self, writer: MembershipWriter) -> None:
         self._writer = writer
 
-    def read(self, place: Place, order: Order, asked: Mapping[str, Joining]) -> Entry:
+    def read(self, place: FoundGroup, order: Order, asked: Mapping[str, Joining]) -> Entrants:
         """Return what enters, by the names of new members.
 
         Raises HTTPBadRequest, InvalidValue, NestedMember, and the errors of `existing_objects`.
@@ -95,7 +95,7 @@ class EntrantReader:
             objects += within
         if len({(one.wanted.kind.object_kind, one.seen.physical_id) for one in objects}) < len(objects):
             raise InvalidValue(f"Two members of group {place.group.name} would be the same object.")
-        return Entry(objects, stacks)
+        return Entrants(objects, stacks)
 
     def _entrant(self, path: tuple[str, ...], level: _Level, wanted: Wanted, asked: Joining) -> Entrant:
         """Find and read an object."""

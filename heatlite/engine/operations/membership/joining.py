@@ -9,16 +9,16 @@ from heatlite.core.context import Context
 from heatlite.core.errors import ImportDiffers, InvalidValue, PlanChanged
 from heatlite.core.redaction.masking import MASK, Mask
 from heatlite.engine.admission.admission import Admission
-from heatlite.engine.admission.claims import Asked, Change, tries_again
+from heatlite.engine.admission.claims import ChangeKind, PreparedRequest, tries_again
 from heatlite.engine.operations.groups import Groups, later_change
-from heatlite.engine.operations.membership.entrants import Entrant, EntrantReader, Entry
-from heatlite.engine.operations.membership.writing import Draft, MembershipWriter, Place, further
+from heatlite.engine.operations.membership.entrants import Entrant, EntrantReader, Entrants
+from heatlite.engine.operations.membership.writing import FoundGroup, MembershipDraft, MembershipWriter, further
 from heatlite.engine.planning.group_changes import within_limits
 from heatlite.engine.planning.plan import Outcome
 from heatlite.engine.preview.preview_views import detailed_plan, plan_entry
 from heatlite.engine.state.conflict_rules import Operation
-from heatlite.engine.state.group_requests import Changes, Join, body_of
-from heatlite.engine.state.requests import Difference, ShownPlan
+from heatlite.engine.state.group_requests import DifferenceMode, JoinRequest, body_of
+from heatlite.engine.state.requests import PropertyChange, ShownPlan
 from heatlite.engine.types.adopted_objects import AdoptedObjects, LiveObject
 from heatlite.engine.types.type_calls import type_code
 from heatlite.store.records import ActionRecord, StackRecord
@@ -38,7 +38,7 @@ class Joins:
         self._objects = EntrantReader(writer)
 
     @tries_again
-    def join(self, context: Context, stack: StackRecord, name: str, asked: Join) -> ActionRecord:
+    def join(self, context: Context, stack: StackRecord, name: str, asked: JoinRequest) -> ActionRecord:
         """Make objects members of a group. Returns as `MembershipWriter.write`.
 
         Reads the objects before its transaction. Raises InvalidValue for limits and names, PlanChanged without the
@@ -52,7 +52,7 @@ class Joins:
         draft, entry = self._draft(context, stack, name, nested, asked)
         if context.scheduled is None and asked.plan_digest != draft.plan.digest:  # an approval names its plan instead
             raise PlanChanged(stack_name=stack.name)
-        if asked.changes is Changes.REFUSE:
+        if asked.changes is DifferenceMode.REFUSE:
             _require_equal(entry)
         examined = self._asked(context, stack, draft, asked, self._groups.path(stack, name))
         claims = self._admission.examine(examined)
@@ -67,7 +67,7 @@ class Joins:
             claims.take(action, draft.order.stack)
             return action
 
-    def plan(self, context: Context, stack: StackRecord, name: str, asked: Join) -> ShownPlan:
+    def plan(self, context: Context, stack: StackRecord, name: str, asked: JoinRequest) -> ShownPlan:
         """Return the plan of `join`, with what the next update does then.
 
         Writes nothing. Raises as `join`, but passes locks and actions, and lists differences.
@@ -81,14 +81,14 @@ class Joins:
         return replace(draft.plan, details={**draft.plan.details, **added})
 
     def _asked(
-        self, context: Context, stack: StackRecord, draft: Draft, asked: Join, path: tuple[str, ...]
-    ) -> Asked:
-        return Asked(
+        self, context: Context, stack: StackRecord, draft: MembershipDraft, asked: JoinRequest, path: tuple[str, ...]
+    ) -> PreparedRequest:
+        return PreparedRequest(
             context,
             draft.place.nested,
             (),
             lambda: self._writer.preview(draft),
-            change=Change.JOIN,
+            change=ChangeKind.JOIN,
             content=lambda: body_of(asked),
             later=lambda: later_change(path[-1], asked),
             addressed=stack,
@@ -96,7 +96,7 @@ class Joins:
             shown=lambda _: draft.plan,
         )
 
-    def _require_free(self, place: Place, entry: Entry, group: tuple[str, ...]) -> None:
+    def _require_free(self, place: FoundGroup, entry: Entrants, group: tuple[str, ...]) -> None:
         resources = self._writer.reader.resources_of(place.nested)
         found = {
             "/".join((*group, *one.path)): LiveObject(one.wanted.kind, one.seen.physical_id, one.seen.physical_name)
@@ -105,8 +105,8 @@ class Joins:
         AdoptedObjects(self._store, resources).require_unowned(found)
 
     def _draft(
-        self, context: Context, stack: StackRecord, name: str, nested: StackRecord, asked: Join
-    ) -> tuple[Draft, Entry]:
+        self, context: Context, stack: StackRecord, name: str, nested: StackRecord, asked: JoinRequest
+    ) -> tuple[MembershipDraft, Entrants]:
         """Read the objects, and return the change with the plan of it."""
         place = self._writer.place(stack, self._groups.group(stack, name), nested)
         resource = place.resource
@@ -124,10 +124,12 @@ class Joins:
         entry = self._objects.read(place, order, dict(zip(names, asked.members, strict=True)))
         rows = [one.row for one in entry.objects] + [one.member for one in entry.stacks]
         events = [self._writer.event(row, Operation.JOIN, JOINED.format(name)) for row in rows]
-        draft = Draft(place, order, detailed_plan((), {}), new=entry.members, events=events, stacks=entry.stacks)
+        draft = MembershipDraft(
+            place, order, detailed_plan((), {}), new=entry.members, events=events, stacks=entry.stacks
+        )
         return replace(draft, plan=self._plan(draft, entry, self._groups.path(stack, name))), entry
 
-    def _plan(self, draft: Draft, entry: Entry, path: tuple[str, ...]) -> ShownPlan:
+    def _plan(self, draft: MembershipDraft, entry: Entrants, path: tuple[str, ...]) -> ShownPlan:
         """Return the plan of what enters."""
         mask = self._writer.reader.mask(draft.place.owner)
         entries = [plan_entry((*path, *one.path), one.row, "join", _cause(one)) for one in entry.objects]
@@ -143,7 +145,7 @@ class Joins:
         return detailed_plan([*entries, *further(draft, path)], {}, later)
 
 
-def _require_equal(entry: Entry) -> None:
+def _require_equal(entry: Entrants) -> None:
     """Raise ImportDiffers if an object differs from the definition of a member."""
     found = [f"{'/'.join(one.path)} ({', '.join(one.seen.differing)})" for one in entry.objects if one.differs]
     if found:
@@ -161,7 +163,7 @@ def _why(one: Entrant) -> str:
     return "its object differs" if one.seen.differing else one.decision.cause
 
 
-def _differences(one: Entrant, mask: Mask) -> Iterator[Difference]:
+def _differences(one: Entrant, mask: Mask) -> Iterator[PropertyChange]:
     """Yield what the next update changes.
 
     A property with a hidden value has stars on both sides: the object may have another secret there.
@@ -172,4 +174,4 @@ def _differences(one: Entrant, mask: Mask) -> Iterator[Difference]:
         told = [mask.json(schema.masked({name: side}).get(name)) for side in sides]
         old, new = told if told == sides else (MASK, MASK)
         replaces = one.decision.outcome is Outcome.REPLACE
-        yield Difference(name=name, old=old, new=new, is_open=False, replaces=replaces, because_of=())
+        yield PropertyChange(name=name, old=old, new=new, is_open=False, replaces=replaces, because_of=())

@@ -21,9 +21,9 @@ from heatlite.core.status import Status, Verb
 from heatlite.core.wire.why import Holder
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.admission.caller_context import restore_context
-from heatlite.engine.admission.claims import Asked, Change, tries_again
+from heatlite.engine.admission.claims import ChangeKind, PreparedRequest, tries_again
 from heatlite.engine.operations.groups import Groups, later_change
-from heatlite.engine.operations.membership.writing import Draft, MembershipWriter, Place, further
+from heatlite.engine.operations.membership.writing import FoundGroup, MembershipDraft, MembershipWriter, further
 from heatlite.engine.planning.group_changes import change_members
 from heatlite.engine.planning.group_members import decisions
 from heatlite.engine.preview.preview_views import detailed_plan, plan_entry
@@ -94,20 +94,24 @@ class Leaving:
         added = self._admission.shown(self._asked(context, stack, name, nested, asked))
         return replace(plan, details={**plan.details, **added})
 
-    def _asked(self, context: Context, stack: StackRecord, name: str, nested: StackRecord, asked: Leave) -> Asked:
-        return Asked(
+    def _asked(
+        self, context: Context, stack: StackRecord, name: str, nested: StackRecord, asked: Leave
+    ) -> PreparedRequest:
+        return PreparedRequest(
             context,
             nested,
             self._store.resources.types(stack.root_id or stack.id),
             cache(lambda: self._writer.preview(self._draft(context, stack, name, nested, asked))),
-            change=Change.SCALE,
+            change=ChangeKind.SCALE,
             content=lambda: body_of(asked),
             later=lambda: later_change(name, asked),
             addressed=stack,
             path=lambda: "/".join(self._groups.path(stack, name)),
         )
 
-    def _draft(self, context: Context, stack: StackRecord, name: str, nested: StackRecord, asked: Leave) -> Draft:
+    def _draft(
+        self, context: Context, stack: StackRecord, name: str, nested: StackRecord, asked: Leave
+    ) -> MembershipDraft:
         place = self._writer.place(stack, self._groups.group(stack, name), nested)
         resource = place.resource
         with type_code():
@@ -125,11 +129,11 @@ class Leaving:
         ]  # fmt: skip
         data = replace(decisions(change, joining, facts), creation=None)
         order = self._writer.order(context, place, child, asked, data)
-        draft = Draft(place, order, detailed_plan((), {}), gone=rows, to_make=joining, waits=tuple(waits))
+        draft = MembershipDraft(place, order, detailed_plan((), {}), gone=rows, to_make=joining, waits=tuple(waits))
         events = [self._writer.event(row, Operation.LEAVE, LEFT_ALIVE.format(name)) for row in rows]
         return replace(draft, plan=detailed_plan([*_entries(draft, self._groups.path(stack, name))], {}), events=events)
 
-    def _leaving(self, place: Place, names: Sequence[str]) -> list[ResourceRecord]:
+    def _leaving(self, place: FoundGroup, names: Sequence[str]) -> list[ResourceRecord]:
         """Return the rows of leaving members, in this order.
 
         Raises the error of the first that may not leave.
@@ -150,7 +154,7 @@ class Leaving:
         return found
 
 
-def _leaver(place: Place, name: str) -> ResourceRecord:
+def _leaver(place: FoundGroup, name: str) -> ResourceRecord:
     """Return the row of a member with an object.
 
     Raises InvalidValue, InvalidStackState, NestedMember.
@@ -166,7 +170,7 @@ def _leaver(place: Place, name: str) -> ResourceRecord:
     return row
 
 
-def _entries(draft: Draft, path: tuple[str, ...]) -> Iterator[PlannedResource]:
+def _entries(draft: MembershipDraft, path: tuple[str, ...]) -> Iterator[PlannedResource]:
     """Yield the plan: who leaves, and what an action of its own makes and deletes."""
     for row in draft.gone:
         cause = "its object stays; it waits for its lifecycle hook" if row.name in draft.waits else "its object stays"

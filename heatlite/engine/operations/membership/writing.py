@@ -20,7 +20,7 @@ from heatlite.engine.operations.asked import GroupChange
 from heatlite.engine.preview.preview import StackPreview, stand_in
 from heatlite.engine.preview.preview_views import plan_entry
 from heatlite.engine.state.conflict_rules import Operation
-from heatlite.engine.state.group_requests import Adjustment, Join, Leave, Resize, body_of
+from heatlite.engine.state.group_requests import Adjustment, JoinRequest, Leave, ResizeRequest, body_of
 from heatlite.engine.state.requests import PlannedResource, ShownPlan
 from heatlite.engine.state.unit_of_work import operation_event, stack_event
 from heatlite.engine.steps.children import Children, Order
@@ -33,7 +33,7 @@ from heatlite.store.records import ActionRecord, EventRecord, ResourceRecord, St
 from heatlite.template.environment import Environment
 
 
-class Place(Struct, frozen=True):
+class FoundGroup(Struct, frozen=True):
     """A group as a request finds it."""
 
     owner: StackRecord
@@ -64,10 +64,10 @@ class NewStack(Struct, frozen=True):
         return [stand_in(resources[name], self.order.stack) for name in sorted(resources.keys() - names)]
 
 
-class Draft(Struct, frozen=True):
+class MembershipDraft(Struct, frozen=True):
     """A change of a group's members, as it is planned and written."""
 
-    place: Place
+    place: FoundGroup
     order: Order
     """The new definition of the nested stack, with the action."""
     plan: ShownPlan
@@ -100,7 +100,7 @@ class Draft(Struct, frozen=True):
 class MembershipWriter(StackOperations):
     """Makes the order of a changed group, and commits the change."""
 
-    def place(self, owner: StackRecord, group: ResourceRecord, nested: StackRecord) -> Place:
+    def place(self, owner: StackRecord, group: ResourceRecord, nested: StackRecord) -> FoundGroup:
         """Return a group as it is now.
 
         Raises InvalidStackState if its last operation has failed: rows and definition differ.
@@ -112,10 +112,10 @@ class MembershipWriter(StackOperations):
         resources = self.reader.resources_of(owner)
         resource = resources.make(group)
         assert isinstance(resource, SizedGroup)
-        return Place(owner, group, nested, self._store.resources.of(nested.id), resources, resource)
+        return FoundGroup(owner, group, nested, self._store.resources.of(nested.id), resources, resource)
 
     def order(
-        self, context: Context, place: Place, child: ChildStack, request: Join | Leave, data: ActionData
+        self, context: Context, place: FoundGroup, child: ChildStack, request: JoinRequest | Leave, data: ActionData
     ) -> Order:
         """Return the order for a new definition of a group. Reads the database only."""
         inputs = convert(body_of(request), ActionInputs)
@@ -123,7 +123,7 @@ class MembershipWriter(StackOperations):
         children = self.children_of(action, place.resources)
         return children.resize(place.group, place.resource, self._definitions.of(place.owner), child, data)
 
-    def environment(self, place: Place) -> Environment:
+    def environment(self, place: FoundGroup) -> Environment:
         """Return the environment of a group's nested stack."""
         return self._definitions.of(place.nested).environment
 
@@ -131,13 +131,13 @@ class MembershipWriter(StackOperations):
         """Return the event of a member that enters or leaves."""
         return operation_event(row, operation, reason, self._clock.now())
 
-    def preview(self, draft: Draft) -> StackPreview:
+    def preview(self, draft: MembershipDraft) -> StackPreview:
         """Return the plan of the group's nested stack. Members that leave go in it."""
         place = draft.place
         children = self.children_of(draft.order.action, place.resources)
         return GroupChange(children, draft.order, place.group, place.resources).preview()
 
-    def wait(self, context: Context, draft: Draft) -> ActionRecord:
+    def wait(self, context: Context, draft: MembershipDraft) -> ActionRecord:
         """Enqueue the action that waits for lifecycle hooks.
 
         Until its end only the state of the group's stack changes.
@@ -149,7 +149,7 @@ class MembershipWriter(StackOperations):
         self._admission.enqueue_action(context, action)
         return action
 
-    def write(self, context: Context, draft: Draft, is_recorded: bool = False) -> ActionRecord:
+    def write(self, context: Context, draft: MembershipDraft, is_recorded: bool = False) -> ActionRecord:
         """Commit a change, in the transaction that holds the nested stack.
 
         Returns its action, which has ended, or the one that does what else follows. `is_recorded`: the transaction ends
@@ -193,10 +193,12 @@ class MembershipWriter(StackOperations):
         store.events.append_many([stack_event(stack, self._clock.now())])
         self._record_size(stack, new.rows)
 
-    def _more(self, context: Context, draft: Draft) -> ActionRecord:
+    def _more(self, context: Context, draft: MembershipDraft) -> ActionRecord:
         """Return the action that makes and deletes what else the definition asks for."""
         place = draft.place
-        resize = Resize(Adjustment.EXACT_CAPACITY, len(place.resource.definitions) + _growth(draft), strict=False)
+        resize = ResizeRequest(
+            Adjustment.EXACT_CAPACITY, len(place.resource.definitions) + _growth(draft), strict=False
+        )
         inputs = convert(body_of(resize), ActionInputs)
         action = self._admission.new_action(context, place.nested, Verb.UPDATE, inputs)
         creation = MemberChange.of(draft.to_make) if draft.to_make else None
@@ -204,7 +206,7 @@ class MembershipWriter(StackOperations):
         return replace(action, cause=Cause.DERIVED, data=data)
 
 
-def _growth(draft: Draft) -> int:
+def _growth(draft: MembershipDraft) -> int:
     return len(draft.new) + len(draft.to_make) - len(draft.gone)
 
 
@@ -216,7 +218,7 @@ def _at_end(begun: StackRecord, before: StackRecord) -> StackRecord:
     return replace(begun, verb=verb, status=status, status_reason=reason)
 
 
-def further(draft: Draft, path: tuple[str, ...]) -> Iterator[PlannedResource]:
+def further(draft: MembershipDraft, path: tuple[str, ...]) -> Iterator[PlannedResource]:
     """Yield the plan of what an action of its own makes and deletes afterwards.
 
     New members of scaling groups have no name yet.

@@ -15,23 +15,23 @@ from heatlite.core.redaction.masking import NOTHING, Mask
 from heatlite.core.status import Status, Verb
 from heatlite.engine.admission.admission import OperationRequest
 from heatlite.engine.admission.base import StackOperations
-from heatlite.engine.admission.claims import Asked, Change, Claims, tries_again
+from heatlite.engine.admission.claims import ChangeKind, Claims, PreparedRequest, tries_again
 from heatlite.engine.admission.preparation import Prepared
 from heatlite.engine.execution.final_state import restricted_text
 from heatlite.engine.operations import asked
-from heatlite.engine.operations.redefining.tree import REACHED, Draft, NestedChange, Rows, Tree
+from heatlite.engine.operations.redefining.tree import REACHED, DefinedTree, Draft, NestedChange, RowChanges
 from heatlite.engine.operations.stacks import updated
 from heatlite.engine.preview.preview import StackPreview
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.definitions import secrets_of
 from heatlite.engine.state.protected import declare
-from heatlite.engine.state.requests import Later, Request, ShownPlan
+from heatlite.engine.state.requests import Later, ShownPlan, StackRequest
 from heatlite.engine.state.unit_of_work import stack_event, with_state
 from heatlite.engine.types.adopted_objects import AdoptedObjects, LiveObject
 from heatlite.engine.types.resource_factory import EngineServices
 from heatlite.store.feature_store import Moved, ObjectNews
 from heatlite.store.records import ActionRecord, EventRecord, ResourceRecord, Restriction, StackRecord
-from heatlite.template.edits import Part, edited, edits_between
+from heatlite.template.edits import DefinitionPart, edited, edits_between
 from heatlite.template.environment import names_template
 from heatlite.template.source.loader import load_template
 
@@ -44,10 +44,10 @@ class Redefinition(Struct, frozen=True):
     before: StackRecord
     """The root of the tree as it was when the change was planned."""
     shown: ShownPlan
-    request: Request
+    request: StackRequest
     """The definition as an update would give it."""
     prepared: Prepared
-    rows: Rows
+    rows: RowChanges
     events: Sequence[EventRecord]
     taken: Mapping[str, LiveObject]
     """Objects that no row may own yet, by name."""
@@ -68,14 +68,14 @@ class Redefinition(Struct, frozen=True):
 class Redefining(StackOperations):
     """Parts of the operations that change a definition and its rows."""
 
-    def tree(self, root: StackRecord) -> Tree:
+    def tree(self, root: StackRecord) -> DefinedTree:
         """Return a tree as it is now. Raises InvalidStackState for a nested stack."""
         if root.root_id is not None:
             raise InvalidStackState(f"Stack {root.name} is nested: name its root, {root.root_id}.")
-        return Tree(self._store, self._definitions, root)
+        return DefinedTree(self._store, self._definitions, root)
 
     def draft(
-        self, context: Context, tree: Tree, request: Request, prepared: Prepared, services: EngineServices
+        self, context: Context, tree: DefinedTree, request: StackRequest, prepared: Prepared, services: EngineServices
     ) -> Draft:
         """Return a tree with a new definition, to change its rows."""
         root = redefined(tree.root, request, prepared, self._clock.now())
@@ -102,19 +102,19 @@ class Redefining(StackOperations):
 
     def _asked(
         self, context: Context, stack: StackRecord, change: Redefinition, request: OperationRequest | None
-    ) -> Asked:
+    ) -> PreparedRequest:
         """Return the request for a change. `request` is None for a plan.
 
         Its preview has the new definition and the stored rows.
         """
         after = redefined(stack, change.request, change.prepared, self._clock.now())
         resources = self.reader.resources_of(after)
-        return Asked(
+        return PreparedRequest(
             context,
             after,
             (),
             lambda: StackPreview(change.prepared.definition, resources, resources.nested(stack.id)),
-            change=Change.REDEFINE,
+            change=ChangeKind.REDEFINE,
             content=lambda: {**asked.stored(after), "plan": change.shown.digest},
             later=None if request is None else partial(_later, request, change),
             addressed=None if request is None else request.stack,
@@ -225,9 +225,9 @@ class Redefining(StackOperations):
             before.template.document,
             before.environment.to_dict(),
             [
-                *edits_between(Part.TEMPLATE, before.template.document, after.template.document),
-                *edits_between(Part.PARAMETERS, old.pop("parameters"), new.pop("parameters")),
-                *edits_between(Part.ENVIRONMENT, old, new),
+                *edits_between(DefinitionPart.TEMPLATE, before.template.document, after.template.document),
+                *edits_between(DefinitionPart.PARAMETERS, old.pop("parameters"), new.pop("parameters")),
+                *edits_between(DefinitionPart.ENVIRONMENT, old, new),
             ],
         )
         hidden, mask = self.reader.hidden(stack) | after.template.hidden, self.mask(stack, prepared)
@@ -235,7 +235,7 @@ class Redefining(StackOperations):
         for name, text in after.template.files.items():
             if names_template(name) and name in known and known[name] != text:
                 old_one, new_one = (load_template(one, name).data for one in (known[name], text))
-                one = edited(old_one, {}, edits_between(Part.TEMPLATE, old_one, new_one)).shown(mask, ())
+                one = edited(old_one, {}, edits_between(DefinitionPart.TEMPLATE, old_one, new_one)).shown(mask, ())
                 files[name] = {key: one[key] for key in ("template_patch", "template")}
         return {**changes.shown(mask, hidden), **({"files": files} if files else {})}
 
@@ -273,7 +273,7 @@ def restrictions(roots: Sequence[StackRecord], change: Redefinition) -> dict[str
     return found
 
 
-def redefined(stack: StackRecord, request: Request, prepared: Prepared, now: float) -> StackRecord:
+def redefined(stack: StackRecord, request: StackRequest, prepared: Prepared, now: float) -> StackRecord:
     """Return the stack row with another definition, which it has reached."""
     after = replace(updated(stack, request, prepared, True), updated_at=now)
     after = replace(after, previous_template_id=None, previous_environment=None)

@@ -12,7 +12,7 @@ from heatlite.core.status import Status, Verb, state
 from heatlite.engine.operations.redefining.planning import ChangedResources, ChangedStack, planned
 from heatlite.engine.planning.collect import evaluate
 from heatlite.engine.state.definitions import Definitions
-from heatlite.engine.state.requests import PlannedResource, Request
+from heatlite.engine.state.requests import PlannedResource, StackRequest
 from heatlite.engine.state.unit_of_work import with_state
 from heatlite.engine.state.values import current_rows
 from heatlite.engine.steps.children import Children, Order
@@ -21,7 +21,7 @@ from heatlite.plugin.nested import ChildStack, StackResource
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.document import Definition
-from heatlite.template.edits import Edit, Part, edited
+from heatlite.template.edits import DefinitionPart, Edit, edited
 from heatlite.template.source.loader import load_template
 from heatlite.template.source.rewriting import kept
 
@@ -30,7 +30,7 @@ Path: TypeAlias = tuple[str, ...]
 REACHED = "Stack UPDATE completed successfully"
 
 
-class Rows(Struct, frozen=True):
+class RowChanges(Struct, frozen=True):
     """Changes of the rows of a stack."""
 
     before: Sequence[ResourceRecord]
@@ -51,7 +51,7 @@ class Rows(Struct, frozen=True):
         return [*stay, *self.new, *self.entered]
 
 
-class Level(Struct, frozen=True):
+class DefinedStack(Struct, frozen=True):
     """A stack of a tree as an operation finds it."""
 
     path: Path
@@ -77,17 +77,19 @@ class NestedChange(Struct, frozen=True):
     before: StackRecord
     order: Order
     """The stack with its new definition."""
-    rows: Rows
+    rows: RowChanges
 
 
-class Tree:
+class DefinedTree:
     """A tree as an operation finds it."""
 
     def __init__(self, store: Store, definitions: Definitions, root: StackRecord) -> None:
         self._store = store
         self._definitions = definitions
         self.root = root
-        self._levels: dict[Path, Level] = {(): Level((), root, definitions.of(root), store.resources.of(root.id))}
+        self._levels: dict[Path, DefinedStack] = {
+            (): DefinedStack((), root, definitions.of(root), store.resources.of(root.id))
+        }
 
     def placed(self, paths: Iterable[str]) -> dict[Path, list[str]]:
         """Return the names of resources by the paths of their stacks.
@@ -100,7 +102,7 @@ class Tree:
             found.setdefault(self.level(tuple(above)).path, []).append(name)
         return dict(sorted(found.items()))
 
-    def level(self, path: Path, of_group: bool = False) -> Level:
+    def level(self, path: Path, of_group: bool = False) -> DefinedStack:
         """Return a stack of the tree whose definition is a template of its own.
 
         With `of_group` also that of a group, which makes the template. Raises ResourceNotFound, HTTPBadRequest for
@@ -115,11 +117,11 @@ class Tree:
             raise HTTPBadRequest(f"{'/'.join(path)} is a group: {text}.")
         return found
 
-    def has(self, level: Level) -> bool:
+    def has(self, level: DefinedStack) -> bool:
         """Return whether a stack belongs to the tree."""
         return (level.stack.root_id or level.stack.id) == self.root.id
 
-    def _below(self, above: Level, path: Path) -> Level:
+    def _below(self, above: DefinedStack, path: Path) -> DefinedStack:
         name = path[-1]
         row = next((row for row in current_rows(above.rows) if row.name == name), None)
         nested = None if row is None else self._store.stacks.get(row.physical_id or "")
@@ -131,13 +133,15 @@ class Tree:
             raise HTTPBadRequest(f"{where} has a template of the server, {target.name}: no request changes that.")
         _require_reached(nested, path)
         if not target.is_template:
-            return Level(path, nested, self._definitions.of(nested), self._store.resources.of(nested.id))
+            return DefinedStack(path, nested, self._definitions.of(nested), self._store.resources.of(nested.id))
         others = [place for place in self._uses(target.file) if place != where]
         if others:
             raise TemplateShared(file=target.file, path=where, others=", ".join(others))
-        return Level(path, nested, self._definitions.of(nested), self._store.resources.of(nested.id), target.file)
+        return DefinedStack(
+            path, nested, self._definitions.of(nested), self._store.resources.of(nested.id), target.file
+        )
 
-    def below(self, level: Level, name: str) -> list[Level]:
+    def below(self, level: DefinedStack, name: str) -> list[DefinedStack]:
         """Return the stacks nested in a resource, as they are, those above first.
 
         Raises InvalidStackState if one has not reached its definition.
@@ -148,10 +152,10 @@ class Tree:
             return []
         path = (*level.path, name)
         _require_reached(nested, path)
-        found = Level(path, nested, self._definitions.of(nested), self._store.resources.of(nested.id))
+        found = DefinedStack(path, nested, self._definitions.of(nested), self._store.resources.of(nested.id))
         return [found, *(below for one in current_rows(found.rows) for below in self.below(found, one.name))]
 
-    def take_in(self, level: Level) -> None:
+    def take_in(self, level: DefinedStack) -> None:
         """Have a stack of a tree, which may be another one, at the path of a level."""
         self._levels[level.path] = level
 
@@ -167,7 +171,7 @@ class Tree:
                     found.append("/".join((*paths[stack.id], name)))
         return found
 
-    def edited(self, edits: Mapping[Path, Sequence[Edit]]) -> Request:
+    def edited(self, edits: Mapping[Path, Sequence[Edit]]) -> StackRequest:
         """Return the definition of the root after edits of templates.
 
         They are given by the paths of their stacks. Raises KeyError, IndexError for a part that is to be removed and is
@@ -181,9 +185,9 @@ class Tree:
                 text = root.files[level.file]
                 before = load_template(text, level.file).data
                 changed = edited(before, {}, some)
-                files[level.file] = kept(text, changed.patches[Part.TEMPLATE], changed.document)
+                files[level.file] = kept(text, changed.patches[DefinitionPart.TEMPLATE], changed.document)
         document = edited(root.document, {}, edits[()]).document if edits.get(()) else None
-        return Request(template=document, files=files)
+        return StackRequest(template=document, files=files)
 
 
 def _require_reached(nested: StackRecord, path: Path) -> None:
@@ -201,7 +205,7 @@ class Draft:
 
     def __init__(
         self,
-        tree: Tree,
+        tree: DefinedTree,
         root: StackRecord,
         definition: Definition,
         services: EngineServices,
@@ -213,7 +217,7 @@ class Draft:
         self._definition = definition
         self._services = services
         self._children = children
-        self._rows: dict[Path, Rows] = {}
+        self._rows: dict[Path, RowChanges] = {}
         self._orders: dict[Path, Order] = {}
         self._members: dict[Path, ChildStack] = {}
         self._changed: dict[str, ChangedStack] = {}
@@ -222,7 +226,7 @@ class Draft:
         """Set the template of a group's nested stack."""
         self._members[path] = ChildStack(template)
 
-    def set(self, path: Path, rows: Rows) -> None:
+    def set(self, path: Path, rows: RowChanges) -> None:
         """Set the changes of the rows of a stack."""
         self._rows[path] = rows
         stack = self.stack(path)
@@ -230,10 +234,10 @@ class Draft:
             stack, self._services, self.definition(path), rows.after, self._changed
         )
 
-    def rows(self, path: Path) -> Rows:
+    def rows(self, path: Path) -> RowChanges:
         """Return the changes of the rows of a stack."""
         if path not in self._rows:
-            self.set(path, Rows(self._tree.level(path).rows))
+            self.set(path, RowChanges(self._tree.level(path).rows))
         return self._rows[path]
 
     def stack(self, path: Path) -> StackRecord:

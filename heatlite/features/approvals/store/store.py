@@ -14,7 +14,7 @@ from heatlite.core.runtime.meter import Gauge
 from heatlite.features.approvals.store.records import OF_STACKS, ApprovalRecord, ApprovalState
 from heatlite.features.approvals.store.tables import MODELS, Approval
 from heatlite.store.database.sql import marks
-from heatlite.store.feature_store import FeatureStore, OldRows, RootRows, Rule, Series
+from heatlite.store.feature_store import ConsistencyRule, FeatureStore, OldRows, RootRows, Series
 from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.writes.batch import Table
@@ -53,18 +53,18 @@ class ApprovalStore(FeatureStore):
         f"SELECT COUNT(*) FROM approval WHERE project = ? AND state = 'PENDING' AND subject IN ({_OF_STACKS})",
     )
     rules = (
-        Rule(
+        ConsistencyRule(
             "an approval that is open has a key, and no other has one",
             "approval",
             "SELECT id, state FROM approval WHERE (open_key IS NULL) = (state IN ('PENDING', 'APPROVED'))",
         ),
-        Rule(
+        ConsistencyRule(
             "an approval that waits has an action that waits",
             "approval",
             "SELECT id, action_id FROM approval WHERE state = 'PENDING' AND action_id IS NOT NULL AND NOT EXISTS"
             " (SELECT 1 FROM action WHERE action.id = action_id AND action.status = 'INIT')",
         ),
-        Rule(
+        ConsistencyRule(
             "an action without a time waits for an approval",
             "action",
             "SELECT id, status FROM action WHERE status = 'INIT' AND not_before IS NULL AND request IS NOT NULL AND NOT"

@@ -10,8 +10,8 @@ from heatlite.api.request import Request
 from heatlite.api.wire import bodies
 from heatlite.core.clock import to_text
 from heatlite.core.json import JsonMap
-from heatlite.features.change_policy.document import Origin, ProjectDocument, StackDocument, read_document
-from heatlite.features.change_policy.operations import ChangePolicies, Shown
+from heatlite.features.change_policy.document import PolicyOrigin, ProjectDocument, StackDocument, read_document
+from heatlite.features.change_policy.operations import ChangePolicies, ShownPolicy
 
 POLICY = "change_policy"
 """The name of a project's policy in the audit log."""
@@ -64,7 +64,7 @@ class StackPolicy:
         resp.status = HTTPStatus.NO_CONTENT
 
 
-def shown(found: Shown) -> JsonMap:
+def shown(found: ShownPolicy) -> JsonMap:
     """Return the answer about a policy."""
     record, origins, rules = found.record, found.effective.origins, found.effective.rules
     guard, grants = found.effective.guard, found.effective.grants
@@ -80,15 +80,15 @@ def shown(found: Shown) -> JsonMap:
             },
             "guard": {
                 "value": None if guard is None else to_builtins(guard),
-                "from": (Origin.DEFAULT if guard is None else Origin.STACK).value,
+                "from": (PolicyOrigin.DEFAULT if guard is None else PolicyOrigin.STACK).value,
             },
             "grants": {
                 "value": to_builtins(grants),
-                "from": (Origin.STACK if grants else Origin.DEFAULT).value,
+                "from": (PolicyOrigin.STACK if grants else PolicyOrigin.DEFAULT).value,
             },
             "rules": {
                 "value": [{"name": one.rule.name, "from": one.origin.value} for one in rules],
-                "from": (rules[-1].origin if rules else Origin.DEFAULT).value,
+                "from": (rules[-1].origin if rules else PolicyOrigin.DEFAULT).value,
             },
         },
     }

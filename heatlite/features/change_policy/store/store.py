@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from heatlite.features.change_policy.store.records import ChangePolicyRecord
 from heatlite.features.change_policy.store.tables import MODELS, ChangePolicy
-from heatlite.store.feature_store import FeatureStore, Rule, Series
+from heatlite.store.feature_store import ConsistencyRule, FeatureStore, Series
 from heatlite.store.rows import Rows
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class ChangePolicyStore(FeatureStore):
     series = Series("change_policy", Path(__file__).parent)
     of_stacks = {"change_policy": "stack_id"}
     rules = (
-        Rule(
+        ConsistencyRule(
             "a change policy of a stack has its stack",
             "change_policy",
             "SELECT stack_id, project FROM change_policy WHERE stack_id <> ''"

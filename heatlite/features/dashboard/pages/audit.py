@@ -10,8 +10,8 @@ from falcon import Response
 
 from heatlite.core.json import JsonMap, as_maps
 from heatlite.core.redaction.texts import spreadsheet_cell
-from heatlite.features.dashboard.client import Api, href, text
-from heatlite.features.dashboard.site import Request, Site, command
+from heatlite.features.dashboard.client import ProjectApi, href, text
+from heatlite.features.dashboard.site import BrowserRequest, Site, command
 
 PAGE: Final = 100
 EXPORT_PAGE, EXPORT_PAGES = 1000, 50
@@ -29,7 +29,7 @@ class AuditPage:
     def __init__(self, site: Site) -> None:
         self._site = site
 
-    def on_get(self, req: Request, resp: Response, project: str) -> None:
+    def on_get(self, req: BrowserRequest, resp: Response, project: str) -> None:
         """Show a page of the log."""
         given, marker = filters(req), req.get_param("marker", default="")
         api = self._site.api(req, project)
@@ -57,7 +57,7 @@ class AuditExport:
     def __init__(self, site: Site) -> None:
         self._site = site
 
-    def on_get(self, req: Request, resp: Response, project: str) -> None:
+    def on_get(self, req: BrowserRequest, resp: Response, project: str) -> None:
         """Send the newest pages of the log as CSV (RFC 4180)."""
         chunks = lines(self._site.api(req, project), filters(req))
         # A wrong filter is answered with its error before the file begins.
@@ -66,13 +66,13 @@ class AuditExport:
         resp.downloadable_as = f"audit-{project}.csv"
 
 
-def filters(req: Request) -> dict[str, str]:
+def filters(req: BrowserRequest) -> dict[str, str]:
     """Return the filters of a request that have a value."""
     values = {name: req.get_param(name, default="").strip() for name in FILTERS}
     return {name: value for name, value in values.items() if value}
 
 
-def lines(api: Api, given: dict[str, str]) -> Iterator[bytes]:
+def lines(api: ProjectApi, given: dict[str, str]) -> Iterator[bytes]:
     """Yield the log page by page as CSV. Raises ApiError."""
     head, marker = line(COLUMNS), dict[str, str]()
     for _ in range(EXPORT_PAGES):

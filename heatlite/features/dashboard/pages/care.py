@@ -7,12 +7,12 @@ from datetime import datetime
 from msgspec import Struct
 
 from heatlite.core.json import JsonMap, as_map, as_maps
-from heatlite.features.dashboard.client import Api, text
+from heatlite.features.dashboard.client import ProjectApi, text
 from heatlite.features.dashboard.frames import StackPage
 from heatlite.features.dashboard.pages.stack import events
 from heatlite.features.dashboard.pages.tree import tree_of
 from heatlite.features.dashboard.rendering import parsed
-from heatlite.features.dashboard.site import Request, command
+from heatlite.features.dashboard.site import BrowserRequest, command
 
 MOST_EVENTS = 2000
 """Events that the timeline reads."""
@@ -40,7 +40,7 @@ class ProgressPage(StackPage):
     template = "progress.html"
     part = "progress"
 
-    def values(self, req: Request, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
+    def values(self, req: BrowserRequest, api: ProjectApi, path: str, stack: JsonMap) -> Mapping[str, object]:
         nodes = tree_of(api, path)
         found = events(api, path, nodes, MOST_EVENTS)
         operation = last_operation(found, text(stack.get("id")))
@@ -117,7 +117,7 @@ class OutputsPage(StackPage):
     template = "outputs.html"
     part = "outputs"
 
-    def values(self, req: Request, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
+    def values(self, req: BrowserRequest, api: ProjectApi, path: str, stack: JsonMap) -> Mapping[str, object]:
         shown = as_map(api.get(path).get("stack"))
         name = text(stack.get("stack_name"))
         return {"outputs": as_maps(shown.get("outputs")), "commands": [command(api.project, "outputs", name)]}
@@ -129,7 +129,7 @@ class SnapshotsPage(StackPage):
     template = "snapshots.html"
     part = "snapshots"
 
-    def values(self, req: Request, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
+    def values(self, req: BrowserRequest, api: ProjectApi, path: str, stack: JsonMap) -> Mapping[str, object]:
         found = as_maps(api.get(f"{path}/snapshots").get("snapshots"))
         name = text(stack.get("stack_name"))
         return {
@@ -147,7 +147,7 @@ class HealthPage(StackPage):
     template = "health.html"
     part = "health"
 
-    def values(self, req: Request, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
+    def values(self, req: BrowserRequest, api: ProjectApi, path: str, stack: JsonMap) -> Mapping[str, object]:
         nodes = tree_of(api, path)
         every = [node for root in nodes for node in root.walk()]
         sections = [section for one in self._site.added for section in one.of_health]
@@ -173,7 +173,7 @@ class LockPage(StackPage):
     template = "lock.html"
     part = "lock"
 
-    def values(self, req: Request, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
+    def values(self, req: BrowserRequest, api: ProjectApi, path: str, stack: JsonMap) -> Mapping[str, object]:
         found = api.get(f"{path}/lock")
         return {
             "lock": as_map(found.get("lock")),

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from heatlite.core.errors import Forbidden
 from heatlite.core.json import Json, JsonMap, as_map, as_maps, dump, parse
-from heatlite.features.dashboard.client import Api, ApiError, number, text
+from heatlite.features.dashboard.client import ApiError, ProjectApi, number, text
 from heatlite.features.dashboard.rendering import as_yaml
 from heatlite.features.dashboard.sessions import Visitor
-from heatlite.features.dashboard.site import Request, Site, command, go, refused, stack_home
+from heatlite.features.dashboard.site import BrowserRequest, Site, command, go, refused, stack_home
 
 PREFIX = "p:"
 """Prefix of fields with parameters."""
@@ -26,7 +26,7 @@ CHANGED_PLAN = "PlanChanged"
 CHANGED = "The {} has changed since the plan was made. This is the new plan."
 
 
-class Draft(Struct):
+class ChangeDraft(Struct):
     """A template with parameters that a form has, and what the API says about it."""
 
     name: str = ""
@@ -63,12 +63,12 @@ class Draft(Struct):
         return out
 
 
-def read_draft(req: Request) -> Draft:
+def read_draft(req: BrowserRequest) -> ChangeDraft:
     """Read a form. Hidden values come back encrypted from the page before."""
     fields = req.fields
     given = _unseal(req.visitor, fields.get("sealed", ""))
     given |= {name.removeprefix(PREFIX): value for name, value in fields.items() if name.startswith(PREFIX) and value}
-    return Draft(
+    return ChangeDraft(
         name=fields.get("stack_name", "").strip(),
         template=(fields.get("file") or fields.get("template", "")).replace("\r\n", "\n"),
         url="" if fields.get("file") else fields.get("template_url", "").strip(),
@@ -78,7 +78,7 @@ def read_draft(req: Request) -> Draft:
     )
 
 
-def review(api: Api, draft: Draft) -> None:
+def review(api: ProjectApi, draft: ChangeDraft) -> None:
     """Add the problems and the parameters of a template.
 
     Drops the values of parameters that it does not have.
@@ -94,12 +94,12 @@ def review(api: Api, draft: Draft) -> None:
         draft.parameters = {name: as_map(one) for name, one in as_map(shown.get("Parameters")).items()}
 
 
-def missing(draft: Draft) -> list[str]:
+def missing(draft: ChangeDraft) -> list[str]:
     """Return the parameters without a value."""
     return [name for name, one in draft.parameters.items() if "Default" not in one and not draft.given.get(name)]
 
 
-def seal(visitor: Visitor, draft: Draft) -> str:
+def seal(visitor: Visitor, draft: ChangeDraft) -> str:
     """Return the values that the next page has no field for, encrypted.
 
     It must not show hidden ones, and has no fields beside a faulty template.
@@ -127,13 +127,19 @@ class Editor:
     def __init__(self, site: Site) -> None:
         self._site = site
 
-    def _check(self, req: Request, project: str, rule: str) -> None:
+    def _check(self, req: BrowserRequest, project: str, rule: str) -> None:
         """Raise Forbidden without the right to do what the form does."""
         if not self._site.rights(req, project).may(rule):
             raise Forbidden(action=rule)
 
     def _show(
-        self, req: Request, resp: Response, project: str, draft: Draft, frame: Mapping[str, object], error: str = ""
+        self,
+        req: BrowserRequest,
+        resp: Response,
+        project: str,
+        draft: ChangeDraft,
+        frame: Mapping[str, object],
+        error: str = "",
     ) -> None:
         given = {
             "draft": draft,
@@ -149,18 +155,18 @@ class Editor:
 class NewPage(Editor):
     """Creates a stack."""
 
-    def on_get(self, req: Request, resp: Response, project: str) -> None:
+    def on_get(self, req: BrowserRequest, resp: Response, project: str) -> None:
         """Show an empty form."""
         self._check(req, project, "stacks:create")
-        draft = Draft(template=START)
+        draft = ChangeDraft(template=START)
         self._show(req, resp, project, draft, new_frame(project, draft))
 
-    def show_again(self, req: Request, resp: Response, error: str, project: str, **parts: str) -> None:
+    def show_again(self, req: BrowserRequest, resp: Response, error: str, project: str, **parts: str) -> None:
         """Show what the form has, with an error."""
         draft = read_draft(req)
         self._show(req, resp, project, draft, new_frame(project, draft), error)
 
-    def on_post(self, req: Request, resp: Response, project: str) -> None:
+    def on_post(self, req: BrowserRequest, resp: Response, project: str) -> None:
         """Check the template, show the plan, or create the stack."""
         api, draft, error = self._site.api(req, project), read_draft(req), ""
         approved = draft.digest if req.fields.get("step") == "do" else ""
@@ -184,7 +190,7 @@ class NewPage(Editor):
         self._show(req, resp, project, draft, new_frame(project, draft), error)
 
 
-def new_frame(project: str, draft: Draft) -> dict[str, object]:
+def new_frame(project: str, draft: ChangeDraft) -> dict[str, object]:
     """Return what the form of a new stack shows around a draft."""
     line = command(project, "up", "FILE", "--name", draft.name or "NAME")
     return {"is_new": True, "stack": {}, "here": "", "commands": [line]}
@@ -193,20 +199,20 @@ def new_frame(project: str, draft: Draft) -> dict[str, object]:
 class ChangePage(Editor):
     """Changes a stack."""
 
-    def on_get(self, req: Request, resp: Response, project: str, name: str, stack_id: str) -> None:
+    def on_get(self, req: BrowserRequest, resp: Response, project: str, name: str, stack_id: str) -> None:
         """Show the template of the stack."""
         self._check(req, project, "stacks:update_patch")
         api, path = self._site.api(req, project), f"/stacks/{name}/{stack_id}"
-        draft = Draft(name=name, template=as_yaml(readable(api.get(f"{path}/template"))) + "\n")
+        draft = ChangeDraft(name=name, template=as_yaml(readable(api.get(f"{path}/template"))) + "\n")
         self._show(req, resp, project, draft, self._frame(req, api, path, draft))
 
-    def show_again(self, req: Request, resp: Response, error: str, project: str, **parts: str) -> None:
+    def show_again(self, req: BrowserRequest, resp: Response, error: str, project: str, **parts: str) -> None:
         """Show what the form has, with an error."""
         api, path = self._site.api(req, project), f"/stacks/{parts['name']}/{parts['stack_id']}"
         draft = replace(read_draft(req), name=parts["name"])
         self._show(req, resp, project, draft, self._frame(req, api, path, draft), error)
 
-    def on_post(self, req: Request, resp: Response, project: str, name: str, stack_id: str) -> None:
+    def on_post(self, req: BrowserRequest, resp: Response, project: str, name: str, stack_id: str) -> None:
         """Check the template, show the plan, or do the plan."""
         api, path, error = self._site.api(req, project), f"/stacks/{name}/{stack_id}", ""
         draft = read_draft(req)
@@ -232,7 +238,7 @@ class ChangePage(Editor):
             error = refused(resp, refusal)
         self._show(req, resp, project, draft, self._frame(req, api, path, draft), error)
 
-    def _frame(self, req: Request, api: Api, path: str, draft: Draft) -> dict[str, object]:
+    def _frame(self, req: BrowserRequest, api: ProjectApi, path: str, draft: ChangeDraft) -> dict[str, object]:
         project, stack = api.project, as_map(api.get(path, resolve_outputs="False").get("stack"))
         if stack.get("stack_status") == "DELETE_COMPLETE":
             return new_frame(project, draft)  # the stack is gone, the text is not

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from heatlite.core.json import Json, JsonMap, as_map, as_maps
-from heatlite.features.dashboard.client import Api, ApiError, text
+from heatlite.features.dashboard.client import ApiError, ProjectApi, text
 from heatlite.features.dashboard.frames import Fields, StackPage
-from heatlite.features.dashboard.site import Request, command
+from heatlite.features.dashboard.site import BrowserRequest, command
 
 RETAIN = "retain."
 """Prefix of the fields whose resources keep their objects."""
@@ -17,7 +17,7 @@ class DeletionPage(StackPage):
 
     template, part = "deletion.html", "resources"
 
-    def values(self, req: Request, api: Api, path: str, stack: JsonMap) -> Mapping[str, object]:
+    def values(self, req: BrowserRequest, api: ProjectApi, path: str, stack: JsonMap) -> Mapping[str, object]:
         retain = _retained([*req.params, *req.fields])
         words = [word for name in retain for word in ("--retain", name)]
         return {
@@ -31,7 +31,7 @@ def _retained(fields: Iterable[str]) -> list[str]:
     return [*dict.fromkeys(one.removeprefix(RETAIN) for one in fields if one.startswith(RETAIN))]
 
 
-def _plan(api: Api, path: str, retain: list[str]) -> Mapping[str, object]:
+def _plan(api: ProjectApi, path: str, retain: list[str]) -> Mapping[str, object]:
     """Return the plan of a deletion, or the reason why there is none."""
     asked: Json = {"retain": [*retain]} if retain else None
     try:
@@ -62,6 +62,6 @@ def _may_stay(entry: JsonMap) -> bool:
     return len(_path(entry)) == 1 and (entry.get("action") == "delete" or entry.get("selection") == "named")
 
 
-def delete(api: Api, stack: str, fields: Fields) -> None:
+def delete(api: ProjectApi, stack: str, fields: Fields) -> None:
     """Delete a stack by the plan that a user has seen."""
     api.send("DELETE", stack, query={"plan_digest": fields.get("digest", ""), "retain": _retained(fields)})

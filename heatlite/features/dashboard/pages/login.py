@@ -13,7 +13,7 @@ from heatlite.core.config import Auth
 from heatlite.core.errors import HeatliteError, TooManyFailures, Unavailable
 from heatlite.features.dashboard.client import api_environ
 from heatlite.features.dashboard.sessions import Visitor
-from heatlite.features.dashboard.site import TOKEN, Request, Site, command, go, home
+from heatlite.features.dashboard.site import TOKEN, BrowserRequest, Site, command, go, home
 
 WRONG = {
     Auth.BASIC: "The name or the password is wrong.",
@@ -32,7 +32,7 @@ class Index:
     def __init__(self, site: Site) -> None:
         self._site = site
 
-    def on_get(self, req: Request, resp: Response) -> None:
+    def on_get(self, req: BrowserRequest, resp: Response) -> None:
         """Go to the only project, or to the choice of one."""
         projects = self._site.projects(req.visitor)
         if len(projects) == 1:
@@ -47,7 +47,7 @@ class Projects:
     def __init__(self, site: Site) -> None:
         self._site = site
 
-    def on_get(self, req: Request, resp: Response) -> None:
+    def on_get(self, req: BrowserRequest, resp: Response) -> None:
         """List the visitor's projects."""
         listed = {home(req, key): name for key, name in self._site.projects(req.visitor).items()}
         self._site.show(req, resp, "projects.html", listed=listed, commands=[command("PROJECT", "ls")])
@@ -59,7 +59,7 @@ class Login:
     def __init__(self, site: Site) -> None:
         self._site = site
 
-    def on_get(self, req: Request, resp: Response, error: str = "") -> None:
+    def on_get(self, req: BrowserRequest, resp: Response, error: str = "") -> None:
         """Show the form, or go to the projects if no login is needed."""
         if not self._site.access.is_guarded:
             go(resp, req.root)
@@ -72,14 +72,14 @@ class Login:
             req, resp, "login.html", auth=auth, asks_token=asks_token, next=place, error=error, commands=lines
         )
 
-    def _command(self, req: Request) -> str:
+    def _command(self, req: BrowserRequest) -> str:
         """Return a command line that logs in to the same server."""
         ls = shlex.join(("heatlite", "ls", "--endpoint", self._site.settings.public_url or req.forwarded_prefix))
         if self._site.auth is Auth.BASIC:
             return f"{ls} --username NAME"
         return f"HEATLITE_TOKEN={TOKENS[self._site.auth]} {ls}"
 
-    def on_post(self, req: Request, resp: Response) -> None:
+    def on_post(self, req: BrowserRequest, resp: Response) -> None:
         """Begin a session, with a new id."""
         if not self._site.access.is_guarded:
             go(resp, req.root)
@@ -98,7 +98,7 @@ class Login:
         req.visitor = begun
         self._go_on(req, resp)
 
-    def show_again(self, req: Request, resp: Response, error: str, **_parts: str) -> None:
+    def show_again(self, req: BrowserRequest, resp: Response, error: str, **_parts: str) -> None:
         """Show the form with an error, or go on as the user of another tab."""
         if req.visitor.credentials and req.visitor.user == req.fields.get("user"):
             self._go_on(req, resp)
@@ -106,11 +106,11 @@ class Login:
             self.on_get(req, resp, error)
 
     @staticmethod
-    def _go_on(req: Request, resp: Response) -> None:
+    def _go_on(req: BrowserRequest, resp: Response) -> None:
         place = req.fields.get("next", "")
         go(resp, req.root + (place if place.startswith("/p/") else ""))
 
-    def _begin(self, req: Request) -> Visitor | None:
+    def _begin(self, req: BrowserRequest) -> Visitor | None:
         """Begin the session of a user; None for wrong credentials.
 
         Raises TooManyFailures, Unavailable.
@@ -129,7 +129,7 @@ class Login:
             return None
         return self._site.sessions.begin(found.user, given, {name: name for name in sorted(found.projects)})
 
-    def _refuse(self, req: Request, resp: Response, error: HeatliteError) -> None:
+    def _refuse(self, req: BrowserRequest, resp: Response, error: HeatliteError) -> None:
         is_busy = isinstance(error, Unavailable)
         resp.status = HTTPStatus.SERVICE_UNAVAILABLE if is_busy else HTTPStatus.TOO_MANY_REQUESTS
         self.on_get(req, resp, error.message)
@@ -141,7 +141,7 @@ class Logout:
     def __init__(self, site: Site) -> None:
         self._site = site
 
-    def on_post(self, req: Request, resp: Response) -> None:
+    def on_post(self, req: BrowserRequest, resp: Response) -> None:
         """End the session."""
         self._site.sessions.end(req.visitor.key)
         req.visitor = replace(req.visitor, credentials={})

@@ -9,10 +9,10 @@ import falcon
 from falcon import Response
 
 from heatlite.core.json import Json, as_map, as_maps
-from heatlite.features.dashboard.client import Api, ApiError, quoted, text
+from heatlite.features.dashboard.client import ApiError, ProjectApi, quoted, text
 from heatlite.features.dashboard.frames import (
     Act,
-    Decision,
+    DecisionKind,
     Fields,
     Pages,
     ProjectPage,
@@ -21,7 +21,7 @@ from heatlite.features.dashboard.frames import (
     options,
     page_query,
 )
-from heatlite.features.dashboard.site import Request, Site, command, go, home, refused
+from heatlite.features.dashboard.site import BrowserRequest, Site, command, go, home, refused
 
 APPROVALS: Final = "/approvals"
 
@@ -31,7 +31,7 @@ class ActionsPage(ProjectPage):
 
     template, tab = "actions.html", "actions"
 
-    def values(self, req: Request, api: Api, **parts: str) -> Mapping[str, object]:
+    def values(self, req: BrowserRequest, api: ProjectApi, **parts: str) -> Mapping[str, object]:
         asked = page_query(req, "status", "action", "target")
         found = api.get("/actions", **asked)
         actions = as_maps(found.get("actions"))
@@ -49,7 +49,7 @@ class ActionPage(ProjectPage):
 
     template, tab = "action.html", "actions"
 
-    def values(self, req: Request, api: Api, **parts: str) -> Mapping[str, object]:
+    def values(self, req: BrowserRequest, api: ProjectApi, **parts: str) -> Mapping[str, object]:
         reference = parts["action"]
         action = as_map(api.get(f"/actions/{quoted(reference)}").get("action"))
         sections = [section for one in self._site.added for section in one.of_action]
@@ -71,7 +71,7 @@ class ApprovalsPage(ProjectPage):
 
     template, tab = "approvals.html", "approvals"
 
-    def values(self, req: Request, api: Api, **parts: str) -> Mapping[str, object]:
+    def values(self, req: BrowserRequest, api: ProjectApi, **parts: str) -> Mapping[str, object]:
         found = [(kind, kind.waiting(api)) for one in self._site.added for kind in one.decisions]
         lines = [waiting.command for _, waiting in found]
         return {
@@ -87,7 +87,7 @@ class ServicesPage(ProjectPage):
 
     template, tab = "services.html", "services"
 
-    def values(self, req: Request, api: Api, **parts: str) -> Mapping[str, object]:
+    def values(self, req: BrowserRequest, api: ProjectApi, **parts: str) -> Mapping[str, object]:
         services = as_maps(api.get("/services").get("services"))
         return {"services": services, "commands": [command(api.project, "services")]}
 
@@ -98,7 +98,7 @@ PICK: Final = "pick:"
 """Prefix of checkboxes: ``pick:KIND:ID`` with a digest as value."""
 
 
-def _decide(forms: Mapping[str, Act], decisions: Sequence[Decision], api: Api, given: Fields) -> Json:
+def _decide(forms: Mapping[str, Act], decisions: Sequence[DecisionKind], api: ProjectApi, given: Fields) -> Json:
     """Approve or reject each chosen request. Raises ApiError with all refusals."""
     deeds = {(one.key, "approve"): one.approve for one in decisions}
     deeds |= {(one.key, "reject"): one.reject for one in decisions}
@@ -122,7 +122,7 @@ def _decide(forms: Mapping[str, Act], decisions: Sequence[Decision], api: Api, g
     return None
 
 
-def _signal(api: Api, given: Fields) -> Json:
+def _signal(api: ProjectApi, given: Fields) -> Json:
     return api.send("POST", f"/actions/{quoted(given['id'])}", {"signal": given["signal"]})
 
 
@@ -144,13 +144,15 @@ class ProjectDeed:
         places = {form: at for one in site.added for form, at in one.pages_of_forms.items()}
         self._place = {"signal": "/actions", **places}
 
-    def show_again(self, req: Request, resp: Response, error: str, project: str, deed: str, **_parts: str) -> None:
+    def show_again(
+        self, req: BrowserRequest, resp: Response, error: str, project: str, deed: str, **_parts: str
+    ) -> None:
         """Show the page that has the form, with an error."""
         path = self._place.get(deed, APPROVALS)
         req.page = home(req, project) + path
         self._pages[path].on_get(req, resp, project, error)
 
-    def on_post(self, req: Request, resp: Response, project: str, deed: str) -> None:
+    def on_post(self, req: BrowserRequest, resp: Response, project: str, deed: str) -> None:
         """Act, and return to the page that has the form."""
         if deed not in self._forms:
             raise falcon.HTTPNotFound

@@ -8,11 +8,11 @@ import falcon
 from falcon import Response
 
 from heatlite.core.json import Json, JsonMap, as_map, as_maps
-from heatlite.features.dashboard.client import Api, ApiError, href, quoted, text
+from heatlite.features.dashboard.client import ApiError, ProjectApi, href, quoted, text
 from heatlite.features.dashboard.frames import Fields, StackAct, stack_action
 from heatlite.features.dashboard.pages.deletion import delete
-from heatlite.features.dashboard.pages.tree import Node, graph, rows, shortened, stack_path, tree_of
-from heatlite.features.dashboard.site import Request, Site, command, go, home, refused, stack_home
+from heatlite.features.dashboard.pages.tree import ResourceNode, graph, rows, shortened, stack_path, tree_of
+from heatlite.features.dashboard.site import BrowserRequest, Site, command, go, home, refused, stack_home
 
 NEWEST = 50
 """Events that the page of a stack shows."""
@@ -24,7 +24,9 @@ class ResourcesPage:
     def __init__(self, site: Site) -> None:
         self._site = site
 
-    def on_get(self, req: Request, resp: Response, project: str, name: str, stack_id: str, error: str = "") -> None:
+    def on_get(
+        self, req: BrowserRequest, resp: Response, project: str, name: str, stack_id: str, error: str = ""
+    ) -> None:
         """Show the stack."""
         api, path = self._site.api(req, project), f"/stacks/{name}/{stack_id}"
         stack = as_map(api.get(path)["stack"])
@@ -62,7 +64,7 @@ class ResourcesPage:
         )
 
 
-def events(api: Api, path: str, nodes: Sequence[Node], limit: int = NEWEST) -> list[JsonMap]:
+def events(api: ProjectApi, path: str, nodes: Sequence[ResourceNode], limit: int = NEWEST) -> list[JsonMap]:
     """Return the newest events of a tree, with names as in the table of resources."""
     inside = {node.nested_path: node.key + "/" for root in nodes for node in root.walk() if node.nested_path}
     shown = []
@@ -82,7 +84,14 @@ class ResourcePage:
         self._site = site
 
     def on_get(
-        self, req: Request, resp: Response, project: str, name: str, stack_id: str, resource: str, error: str = ""
+        self,
+        req: BrowserRequest,
+        resp: Response,
+        project: str,
+        name: str,
+        stack_id: str,
+        resource: str,
+        error: str = "",
     ) -> None:
         """Show the resource."""
         api, path = self._site.api(req, project), f"/stacks/{name}/{stack_id}"
@@ -116,7 +125,7 @@ class ResourcePage:
         )
 
 
-def find(api: Api, stack: str, key: str) -> tuple[Node, str]:
+def find(api: ProjectApi, stack: str, key: str) -> tuple[ResourceNode, str]:
     """Return a resource by its path (``web/2``), and its stack's. Raises ApiError."""
     for root in tree_of(api, stack):
         for node in root.walk():
@@ -133,7 +142,7 @@ def _lock(fields: Fields) -> Json:
     return {name: value for name, value in given.items() if value}
 
 
-def _mark(api: Api, stack: str, fields: Fields) -> None:
+def _mark(api: ProjectApi, stack: str, fields: Fields) -> None:
     node, at = find(api, stack, fields.get("resource", ""))
     is_marked = fields.get("unhealthy") == "true"
     body: JsonMap = {"mark_unhealthy": is_marked}
@@ -184,7 +193,9 @@ DEEDS: Mapping[str, StackAct] = {
 class StackView(Protocol):
     """A page of a stack that can show an error."""
 
-    def on_get(self, req: Request, resp: Response, project: str, name: str, stack_id: str, error: str = "") -> None:
+    def on_get(
+        self, req: BrowserRequest, resp: Response, project: str, name: str, stack_id: str, error: str = ""
+    ) -> None:
         """Show the page."""
 
 
@@ -199,7 +210,7 @@ class Deed:
         self._after = {form: path for one in site.added for form, path in one.after_stack_forms.items()}
 
     def show_again(
-        self, req: Request, resp: Response, error: str, project: str, name: str, stack_id: str, deed: str
+        self, req: BrowserRequest, resp: Response, error: str, project: str, name: str, stack_id: str, deed: str
     ) -> None:
         """Show the page that has the form, with an error."""
         back = self._back(req)
@@ -211,11 +222,11 @@ class Deed:
         req.page = stack_home(req, project, name, stack_id) + back
         self._pages[back].on_get(req, resp, project, name, stack_id, error)
 
-    def _back(self, req: Request) -> str:
+    def _back(self, req: BrowserRequest) -> str:
         back = req.fields.get("back", "")
         return back if back in self._pages else ""
 
-    def on_post(self, req: Request, resp: Response, project: str, name: str, stack_id: str, deed: str) -> None:
+    def on_post(self, req: BrowserRequest, resp: Response, project: str, name: str, stack_id: str, deed: str) -> None:
         """Act, and return to the page that has the form."""
         if deed not in self._forms:
             raise falcon.HTTPNotFound

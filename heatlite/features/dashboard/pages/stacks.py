@@ -9,8 +9,8 @@ from falcon import Response
 
 from heatlite.core.json import JsonMap, as_map, as_maps
 from heatlite.core.status import LIVE_ACTIONS
-from heatlite.features.dashboard.client import Api, href, number, text
-from heatlite.features.dashboard.site import Request, Site, command, stack_home
+from heatlite.features.dashboard.client import ProjectApi, href, number, text
+from heatlite.features.dashboard.site import BrowserRequest, Site, command, stack_home
 
 PAGE: Final = 100
 ONLY: Final = ("unhealthy", "locked")
@@ -24,7 +24,7 @@ class StacksPage:
     def __init__(self, site: Site) -> None:
         self._site = site
 
-    def on_get(self, req: Request, resp: Response, project: str) -> None:
+    def on_get(self, req: BrowserRequest, resp: Response, project: str) -> None:
         """Show a page of the list."""
         marker, given = req.get_param("marker", default=""), filters(req)
         asked = {name: value for name, value in given.items() if name != "only"}
@@ -60,20 +60,20 @@ class StacksPage:
         )
 
 
-def filters(req: Request) -> dict[str, str]:
+def filters(req: BrowserRequest) -> dict[str, str]:
     """Return the filters of a request that have a value."""
     given = {name: req.get_param(name, default="").strip() for name in ("search", "status", "only")}
     return {name: value for name, value in given.items() if value and (name != "only" or value in ONLY)}
 
 
-def find_objects(api: Api, physical_id: str) -> list[JsonMap]:
+def find_objects(api: ProjectApi, physical_id: str) -> list[JsonMap]:
     """Return the resources of a project that have an object."""
     if not physical_id:
         return []
     return as_maps(api.get("/resources", physical_resource_id=physical_id).get("resources"))
 
 
-def running(api: Api, stack_ids: Sequence[str]) -> Mapping[str, JsonMap]:
+def running(api: ProjectApi, stack_ids: Sequence[str]) -> Mapping[str, JsonMap]:
     """Return the unfinished actions of stacks by their stack.
 
     A large tree has more of them than a list of the API.
@@ -87,12 +87,12 @@ def running(api: Api, stack_ids: Sequence[str]) -> Mapping[str, JsonMap]:
     return found
 
 
-def _place(req: Request, project: str, found: JsonMap) -> JsonMap:
+def _place(req: BrowserRequest, project: str, found: JsonMap) -> JsonMap:
     root = stack_home(req, project, text(found.get("root_stack_name")), text(found.get("root_stack_id")))
     return {**found, "page": f"{root}/resources/{quote(text(found.get('path')))}"}
 
 
-def _row(req: Request, project: str, stack: JsonMap) -> JsonMap:
+def _row(req: BrowserRequest, project: str, stack: JsonMap) -> JsonMap:
     return {**stack, "page": stack_home(req, project, text(stack.get("stack_name")), text(stack.get("id")))}
 
 
@@ -102,7 +102,7 @@ class Events:
     def __init__(self, site: Site) -> None:
         self._site = site
 
-    def on_get(self, req: Request, resp: Response, project: str) -> None:
+    def on_get(self, req: BrowserRequest, resp: Response, project: str) -> None:
         """Pass the stream on. An EventSource can send no header with credentials."""
         changes = {"HTTP_ACCEPT": "text/event-stream"}
         last = req.get_header("Last-Event-ID")

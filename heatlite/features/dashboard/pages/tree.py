@@ -9,13 +9,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from heatlite.core.json import JsonMap, as_map, as_maps, as_texts
-from heatlite.features.dashboard.client import Api, href, text
+from heatlite.features.dashboard.client import ProjectApi, href, text
 
 FOLDED_ABOVE = 50
 """Members of a nested stack above which it is folded at first."""
 
 
-class Node(Struct):
+class ResourceNode(Struct):
     """A resource of a stack or of a stack nested in it."""
 
     name: str
@@ -36,7 +36,7 @@ class Node(Struct):
     is_protected: bool
     is_old: bool = False
     """True for an object that an update has replaced and that waits for its deletion."""
-    members: list["Node"] = []
+    members: list["ResourceNode"] = []
 
     @property
     def is_bad(self) -> bool:
@@ -48,7 +48,7 @@ class Node(Struct):
         """Its path as text: ``web/2``."""
         return "/".join(self.path)
 
-    def walk(self) -> Iterator["Node"]:
+    def walk(self) -> Iterator["ResourceNode"]:
         """Yield the resource and all below it."""
         yield self
         for one in self.members:
@@ -60,18 +60,18 @@ class Node(Struct):
         return sum(node.is_bad for one in self.members for node in one.walk())
 
 
-def tree_of(api: Api, path: str) -> list[Node]:
+def tree_of(api: ProjectApi, path: str) -> list[ResourceNode]:
     """Return the resources of a stack by its path, with those of nested stacks."""
     return tree(as_maps(api.get(f"{path}/resources", nested_depth=20).get("resources")))
 
 
-def tree(resources: Iterable[JsonMap]) -> list[Node]:
+def tree(resources: Iterable[JsonMap]) -> list[ResourceNode]:
     """Arrange a list of resources with nested ones.
 
     Members are sorted by name, numbers by value.
     """
-    roots: list[Node] = []
-    by_stack: dict[str, list[Node]] = {}
+    roots: list[ResourceNode] = []
+    by_stack: dict[str, list[ResourceNode]] = {}
     for one in resources:
         node = _node(one)
         by_stack.setdefault(node.stack_path, []).extend((node, *_old(one)))
@@ -83,7 +83,7 @@ def tree(resources: Iterable[JsonMap]) -> list[Node]:
     return roots
 
 
-def _attach(nodes: list[Node], by_stack: dict[str, list[Node]], above: tuple[str, ...]) -> None:
+def _attach(nodes: list[ResourceNode], by_stack: dict[str, list[ResourceNode]], above: tuple[str, ...]) -> None:
     nodes.sort(key=lambda node: (not node.name.isdecimal(), int(node.name) if node.name.isdecimal() else 0, node.name))
     for node in nodes:
         node.path = (*above, node.physical_id if node.is_old else node.name)
@@ -91,9 +91,9 @@ def _attach(nodes: list[Node], by_stack: dict[str, list[Node]], above: tuple[str
         _attach(node.members, by_stack, node.path)
 
 
-def _node(one: JsonMap) -> Node:
+def _node(one: JsonMap) -> ResourceNode:
     name = text(one.get("resource_name"))
-    return Node(
+    return ResourceNode(
         name=name,
         path=(name,),
         type=text(one.get("resource_type")),
@@ -109,7 +109,7 @@ def _node(one: JsonMap) -> Node:
     )
 
 
-def _old(one: JsonMap) -> Iterator[Node]:
+def _old(one: JsonMap) -> Iterator[ResourceNode]:
     """Yield the old objects of a resource that the API can show."""
     for old in as_maps(one.get("left_over")):
         if old.get("physical_resource_id"):
@@ -130,13 +130,13 @@ def stack_path(url: str) -> str:
 class Row(Struct, frozen=True):
     """A line of the table of resources."""
 
-    node: Node
+    node: ResourceNode
     depth: int
     is_open: bool
     """True if its members follow."""
 
 
-def rows(nodes: Sequence[Node], toggled: frozenset[str], depth: int = 0) -> Iterator[Row]:
+def rows(nodes: Sequence[ResourceNode], toggled: frozenset[str], depth: int = 0) -> Iterator[Row]:
     """Yield the lines of a table.
 
     `toggled` are resources that are not as at first: folded if large.
@@ -161,7 +161,7 @@ MOST_DRAWN = 300
 """Resources that a graph shows; above it only failures and their neighbours."""
 
 
-def graph(nodes: Sequence[Node], toggled: frozenset[str]) -> JsonMap:
+def graph(nodes: Sequence[ResourceNode], toggled: frozenset[str]) -> JsonMap:
     """Return nodes and edges to draw. Folded nested stacks are one node."""
     shown = list(rows(nodes, toggled))
     is_part = len(shown) > MOST_DRAWN
@@ -182,11 +182,11 @@ def graph(nodes: Sequence[Node], toggled: frozenset[str]) -> JsonMap:
     return {"nodes": [_drawn(row) for row in shown], "edges": edges, "part": is_part}
 
 
-def _beside(node: Node, name: str) -> str:
+def _beside(node: ResourceNode, name: str) -> str:
     return "/".join((*node.path[:-1], name))
 
 
-def _state(node: Node) -> str:
+def _state(node: ResourceNode) -> str:
     """Return the state for a graph: ``unhealthy``, ``unmade`` or ``complete``, say."""
     if node.health.get("state") == "unhealthy":
         return "unhealthy"

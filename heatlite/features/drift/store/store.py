@@ -113,9 +113,9 @@ class DriftStore(FeatureStore):
         events += [_event(row, known[row.id], None, news.time) for row in ended]
         return [event for event in events if event is not None]
 
-    def _rows_of(self, resource_ids: Sequence[str]) -> list["Place"]:
+    def _rows_of(self, resource_ids: Sequence[str]) -> list["EventResource"]:
         sql = "SELECT id, stack_id, name, type, physical_id FROM resource WHERE id IN ()"
-        return [Place(*row) for row in self.database.read_in(sql, resource_ids)]
+        return [EventResource(*row) for row in self.database.read_in(sql, resource_ids)]
 
     def resources_moved(self, moved: Moved) -> None:
         if moved.source == moved.target:
@@ -265,7 +265,7 @@ class DriftStore(FeatureStore):
             yield Gauge(name, text, (), {(): int(number)})
 
 
-class Place(Struct, frozen=True):
+class EventResource(Struct, frozen=True):
     """A resource as its events name it."""
 
     id: str
@@ -280,7 +280,7 @@ def _new(news: ObjectNews, row: ResourceRecord) -> DriftRecord:
 
 
 def _event(
-    row: ResourceRecord | Place, before: DriftRecord | None, after: DriftRecord | None, now: float
+    row: ResourceRecord | EventResource, before: DriftRecord | None, after: DriftRecord | None, now: float
 ) -> EventRecord | None:
     """Return the event of a change; None: it is no beginning and no end."""
     status = states.turn(before, after)

@@ -12,9 +12,9 @@ from heatlite.core.json import JsonMap, dump, parser
 from heatlite.core.status import ENDED_ACTIONS, Verb
 from heatlite.features.guards.store.records import FiredAlert, GuardRecord, StandingAlert, alert_id
 from heatlite.features.guards.store.tables import GuardAlert, UpdateGuard
-from heatlite.features.guards.wire import Phase, StackGuard, view
+from heatlite.features.guards.wire import GuardPhase, StackGuard, view
 from heatlite.store.database.sql import chunks, marks
-from heatlite.store.feature_store import FeatureStore, OldRows, RootRows, Rule, Series
+from heatlite.store.feature_store import ConsistencyRule, FeatureStore, OldRows, RootRows, Series
 from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.writes.batch import Table
@@ -34,7 +34,7 @@ class GuardStore(FeatureStore):
     of_stacks = {"update_guard": "root_id"}
     stack_rows = RootRows("update_guard", "root_id")
     rules = (
-        Rule(
+        ConsistencyRule(
             "a guard has a stack",
             "guard",
             "SELECT action_id, root_id FROM update_guard WHERE NOT EXISTS"
@@ -152,9 +152,9 @@ class GuardStore(FeatureStore):
         )
         for root_id, until, is_open, heard, fired, verb in self.database.read_in(sql, noted):
             if is_open:
-                phase = Phase.UPDATE if until is None else Phase.BAKE
+                phase = GuardPhase.UPDATE if until is None else GuardPhase.BAKE
             else:
-                phase = Phase.ROLLBACK
+                phase = GuardPhase.ROLLBACK
             if is_open or verb == Verb.ROLLBACK:  # else its clean-up runs
                 shown = StackGuard(
                     phase=phase,

@@ -21,14 +21,14 @@ KEYS = ("state", "source", "stack_id", "path", "closed_as", "limit", "marker")
 MAX_PAGE = 200
 
 
-class Scope(Body, frozen=True):
+class SuspendedScope(Body, frozen=True):
     """A suspended scope."""
 
     scope: str
     """Path of a group, or ``type:TYPE``."""
 
 
-class Reason(Body, frozen=True):
+class ClosureReason(Body, frozen=True):
     """The closure of an incident."""
 
     reason: ShortText = ""
@@ -67,7 +67,7 @@ class HealingPolicies:
 
     def on_post_acknowledge(self, req: Request, resp: Response, stack_name: str, stack_id: str) -> None:
         """End the suspension of a scope."""
-        scope = bodies.checked(req, Scope).scope
+        scope = bodies.checked(req, SuspendedScope).scope
         req.concerns(target=scope)
         self._healing.acknowledge(req.caller, self._finder.find_live(req, stack_name, stack_id), scope)
         self.on_get(req, resp, stack_name, stack_id)
@@ -124,7 +124,7 @@ class Incidents:
     def on_post_close(self, req: Request, resp: Response, incident_id: str) -> None:
         """Close an incident, and mute its alerts until they have resolved once."""
         self._name(req, incident_id)
-        self._healing.close(req.caller, incident_id, bodies.checked(req, Reason).reason)
+        self._healing.close(req.caller, incident_id, bodies.checked(req, ClosureReason).reason)
         self.on_get_one(req, resp, incident_id)
 
     def on_post_approve(self, req: Request, resp: Response, incident_id: str) -> None:

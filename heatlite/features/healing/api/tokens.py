@@ -16,7 +16,7 @@ NOTE_USE = 60.0
 """Seconds within which the use of a token is noted once."""
 
 
-class IntakeTokens:
+class IntakeTokenAccess:
     """Admits requests with an intake token as Bearer, or as the password of Basic."""
 
     challenge = 'Bearer realm="heatlite"'

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from heatlite.core.clock import to_text
 from heatlite.core.json import JsonMap
 from heatlite.features.healing.intake.intake import Taken
-from heatlite.features.healing.operations import Overview, ScopeView
-from heatlite.features.healing.reports import Outcome
+from heatlite.features.healing.operations import HealingOverview, ScopeView
+from heatlite.features.healing.reports import ReportOutcome
 from heatlite.features.healing.store.records import HealingPolicyRecord, IncidentRecord, ObservationRecord
 from heatlite.features.healing.terms import ReportResult
 
@@ -14,7 +14,7 @@ MAX_ANSWERED = 1000
 """Results in an answer."""
 
 
-def overview(found: Overview) -> JsonMap:
+def overview(found: HealingOverview) -> JsonMap:
     """Return the answer of GET S/healing."""
     return {
         **_policy(found.policy),
@@ -100,7 +100,7 @@ def incident_details(record: IncidentRecord, episodes: Sequence[ObservationRecor
 
 def taken(given: Taken) -> JsonMap:
     """Return the answer of POST health/{source}: repeated reports last."""
-    listed: Sequence[Outcome] = sorted(given.outcomes, key=lambda one: one.result is ReportResult.REPEATED)
+    listed: Sequence[ReportOutcome] = sorted(given.outcomes, key=lambda one: one.result is ReportResult.REPEATED)
     return {
         "source": given.source,
         "received": given.received,
@@ -110,7 +110,7 @@ def taken(given: Taken) -> JsonMap:
     }
 
 
-def _outcome(outcome: Outcome) -> JsonMap:
+def _outcome(outcome: ReportOutcome) -> JsonMap:
     return {
         "index": outcome.index,
         "key": outcome.key,

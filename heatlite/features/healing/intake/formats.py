@@ -16,7 +16,7 @@ from heatlite.core.clock import from_text
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import Json, JsonMap, canonical
 from heatlite.features.healing.intake.source_document import SourceDocument
-from heatlite.features.healing.reports import Outcome, Report
+from heatlite.features.healing.reports import AlertReport, ReportOutcome
 from heatlite.features.healing.terms import ReportResult, Word
 
 MAX_REPORTS = 5000
@@ -33,7 +33,7 @@ GENERIC_TEXTS = {"physical_id": MAX_LABEL, "stack": MAX_LABEL, "resource": 2000,
 """Texts of a generic report, with their largest size in characters."""
 GENERIC_KEYS = frozenset({"key", "status", "since", "labels", *GENERIC_TEXTS})
 
-Parsed: TypeAlias = Report | Outcome
+Parsed: TypeAlias = AlertReport | ReportOutcome
 """A report, or the result of one that has none."""
 
 
@@ -80,7 +80,7 @@ def _list(body: JsonMap, key: str, remedy: str) -> Sequence[Json]:
     return found
 
 
-def _each(given: Sequence[Json], parse: Callable[[JsonMap], Report]) -> Iterator[Parsed]:
+def _each(given: Sequence[Json], parse: Callable[[JsonMap], AlertReport]) -> Iterator[Parsed]:
     for index, one in enumerate(given):
         try:
             if not isinstance(one, dict):
@@ -88,10 +88,10 @@ def _each(given: Sequence[Json], parse: Callable[[JsonMap], Report]) -> Iterator
             yield parse(one)
         except _Invalid as error:
             key = one.get("key", one.get("fingerprint", "")) if isinstance(one, dict) else ""
-            yield Outcome(index, _clean(key)[:MAX_KEY], ReportResult.INVALID, detail=str(error)[:MAX_DETAIL])
+            yield ReportOutcome(index, _clean(key)[:MAX_KEY], ReportResult.INVALID, detail=str(error)[:MAX_DETAIL])
 
 
-def _alert(document: SourceDocument, alert: JsonMap) -> Report:
+def _alert(document: SourceDocument, alert: JsonMap) -> AlertReport:
     """Parse one alert of Alertmanager or Grafana."""
     labels, annotations = _texts(alert, "labels"), _texts(alert, "annotations", required=False)
     status = alert.get("status")
@@ -115,12 +115,12 @@ def _report(
     word: Word,
     starts_at: float | None,
     is_ignored: bool = False,
-) -> Report:
+) -> AlertReport:
     found = {name: document.value(name, given) for name in ("physical_id", "stack", "resource", "reason")}
     name = given.get("labels", {}).get("alertname")
     reason = found["reason"] or ""
     summary = f"{name}: {reason}" if name and reason != name else reason or name or ""
-    return Report(
+    return AlertReport(
         key, word, starts_at, found["physical_id"], found["stack"], found["resource"], _clean(summary)[:MAX_SUMMARY],
         is_ignored, given,
     )  # fmt: skip
@@ -134,17 +134,17 @@ def _aodh(_document: SourceDocument, body: JsonMap) -> Delivery:
     reason = _clean(body.get("reason", ""))[:MAX_SUMMARY]
     if current != "alarm":
         word = Word.RESOLVED if current == "ok" else Word.BLIND
-        return Delivery((Report(f"{alarm}:"[:MAX_KEY], word, summary=reason, is_prefix=True),))
+        return Delivery((AlertReport(f"{alarm}:"[:MAX_KEY], word, summary=reason, is_prefix=True),))
     data = body.get("reason_data")
     members = data.get("unhealthy_members") if isinstance(data, dict) else None
     if not isinstance(members, list) or len(members) > MAX_REPORTS:
         raise HTTPBadRequest('"reason_data" needs a list "unhealthy_members".')
 
-    def member(one: JsonMap) -> Report:
+    def member(one: JsonMap) -> AlertReport:
         identifier = one.get("id")
         if not isinstance(identifier, str) or not 0 < len(identifier) <= MAX_LABEL:
             raise _Invalid(f'a member needs an "id" of at most {MAX_LABEL} characters')
-        return Report(f"{alarm}:{identifier}"[:MAX_KEY], Word.FIRING, physical_id=identifier, summary=reason)
+        return AlertReport(f"{alarm}:{identifier}"[:MAX_KEY], Word.FIRING, physical_id=identifier, summary=reason)
 
     return Delivery(tuple(_each(members, member)), lists_all=f"{alarm}:"[:MAX_KEY])
 
@@ -159,7 +159,7 @@ def _generic(document: SourceDocument, body: JsonMap) -> Delivery:
     return Delivery(tuple(_each(reports, lambda report: _own(document, report))))
 
 
-def _own(document: SourceDocument, report: JsonMap) -> Report:
+def _own(document: SourceDocument, report: JsonMap) -> AlertReport:
     """Parse one report of the generic format."""
     unknown = sorted(report.keys() - GENERIC_KEYS)
     if unknown:
@@ -180,7 +180,7 @@ def _own(document: SourceDocument, report: JsonMap) -> Report:
                    not document.matches(given))  # fmt: skip
     own = {name: str(report[name]) for name in ("physical_id", "stack", "resource") if report.get(name)}
     summary = _clean(report.get("reason", ""))[:MAX_SUMMARY] or read.summary
-    return Report(
+    return AlertReport(
         read.key, read.word, read.starts_at, own.get("physical_id", read.physical_id), own.get("stack", read.stack),
         own.get("resource", read.resource), summary, read.is_ignored, given,
     )  # fmt: skip

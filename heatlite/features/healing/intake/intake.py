@@ -23,10 +23,10 @@ from heatlite.core.validation import convert
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.features.healing.intake.formats import MAX_DETAIL, Delivery, read_delivery
 from heatlite.features.healing.intake.source_document import SourceDocument, default_document
-from heatlite.features.healing.intake.targets import Targets
-from heatlite.features.healing.loop.tree import Place
+from heatlite.features.healing.intake.targets import ReportTargets
+from heatlite.features.healing.loop.tree import SlotPlace
 from heatlite.features.healing.metrics import REPORTS
-from heatlite.features.healing.reports import OWN_SOURCES, Delivered, Outcome, Report, SeenReport, Watcher
+from heatlite.features.healing.reports import OWN_SOURCES, AlertReport, Delivered, ReportOutcome, SeenReport, Watcher
 from heatlite.features.healing.store.records import HealthSourceRecord, IncidentRecord, ObservationRecord
 from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import IncidentState, ReportResult, Word
@@ -59,7 +59,7 @@ class Taken(Struct, frozen=True):
     source: str
     received: int
     truncated: int
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[ReportOutcome, ...]
 
     @property
     def counts(self) -> Counter[ReportResult]:
@@ -168,12 +168,14 @@ class _Taking:
         self.store, self.project, self.source = store, project, source
         self._rows = store.of(HealingStore)
         self.document, self.now, self.delivery = document, now, delivery
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[ReportOutcome] = []
 
     def run(self) -> None:
         """Work out each report in turn, then write all."""
-        reports = [one for one in self.delivery.reports if isinstance(one, Report)]
-        self._targets = Targets(self.store, self.project, [one for one in reports if one.word is not Word.RESOLVED])
+        reports = [one for one in self.delivery.reports if isinstance(one, AlertReport)]
+        self._targets = ReportTargets(
+            self.store, self.project, [one for one in reports if one.word is not Word.RESOLVED]
+        )
         # Not all episodes of the keys: an alarm that flaps has had any number of them.
         given = {(one.key, one.starts_at) for one in reports if one.starts_at is not None}
         known = self._rows.observations.at(self.project, self.source, given)
@@ -195,33 +197,33 @@ class _Taking:
         self._room: int | None = None
         self._opened = 0
         for index, one in enumerate(self.delivery.reports):
-            self.outcomes += [one] if isinstance(one, Outcome) else self._report(index, one)
+            self.outcomes += [one] if isinstance(one, ReportOutcome) else self._report(index, one)
         if self.delivery.lists_all is not None:
             self._end_unlisted(self.delivery.lists_all)
         self._write()
 
     def delivered(self) -> Delivered:
         """Return the reports as others follow them."""
-        reports = [one for one in self.delivery.reports if isinstance(one, Report)]
+        reports = [one for one in self.delivery.reports if isinstance(one, AlertReport)]
         seen = [
             SeenReport(one.key, one.word, one.summary, one.given, self._root(one), one.is_ignored, one.is_prefix)
             for one in reports
         ]
         return Delivered(self.project, self.source, self.now, self.document.ttl, seen, self.delivery.lists_all)
 
-    def _root(self, report: Report) -> str | None:
+    def _root(self, report: AlertReport) -> str | None:
         """Return the root of the tree that has the target of a firing report."""
         if report.word is not Word.FIRING or report.is_prefix:
             return None
         place = self._targets.find(report, self.document.marks_member).place
         return None if place is None else place.stacks[0].id
 
-    def _prefixes(self, reports: Sequence[Report]) -> set[str]:
+    def _prefixes(self, reports: Sequence[AlertReport]) -> set[str]:
         """Return the begins of keys that the request is about."""
         prefixes = {one.key for one in reports if one.is_prefix}
         return prefixes if self.delivery.lists_all is None else {*prefixes, self.delivery.lists_all}
 
-    def _known_incidents(self, reports: Sequence[Report]) -> dict[tuple[str, str], str]:
+    def _known_incidents(self, reports: Sequence[AlertReport]) -> dict[tuple[str, str], str]:
         """Return the open incidents of the slots that are reported, by root and path."""
         firing = [one for one in reports if one.word is Word.FIRING and not one.is_ignored]
         places = [self._targets.find(one, self.document.marks_member).place for one in firing]
@@ -246,11 +248,11 @@ class _Taking:
         for entry, locked_at in sorted(self._suppressed.values(), key=lambda one: one[0].root_id):
             self.store.suppressed.add(entry, locked_at)
 
-    def _report(self, index: int, report: Report) -> list[Outcome]:
+    def _report(self, index: int, report: AlertReport) -> list[ReportOutcome]:
         if report.is_prefix:
             return self._of_all_open(index, report)
         if report.is_ignored:
-            return [Outcome(index, report.key, ReportResult.IGNORED)]
+            return [ReportOutcome(index, report.key, ReportResult.IGNORED)]
         match report.word:
             case Word.RESOLVED:
                 return [self._resolved(index, report)]
@@ -259,52 +261,54 @@ class _Taking:
             case _:
                 return [self._firing(index, report)]
 
-    def _of_all_open(self, index: int, report: Report) -> list[Outcome]:
+    def _of_all_open(self, index: int, report: AlertReport) -> list[ReportOutcome]:
         """Apply a report to all open episodes of an alarm."""
         keys = [key for key in self._open if key.startswith(report.key)]
         reports = [replace(report, key=key, is_prefix=False) for key in keys]
-        return [self._report(index, one)[0] for one in reports] or [Outcome(index, report.key, ReportResult.IGNORED)]
+        return [self._report(index, one)[0] for one in reports] or [
+            ReportOutcome(index, report.key, ReportResult.IGNORED)
+        ]
 
     def _end_unlisted(self, prefix: str) -> None:
         """End the open episodes that a request would list if they were not over."""
         listed = {one.key for one in self.delivery.reports}
         for key in [key for key in self._open if key.startswith(prefix) and key not in listed]:
-            self.outcomes.append(self._resolved(len(self.delivery.reports), Report(key, Word.RESOLVED)))
+            self.outcomes.append(self._resolved(len(self.delivery.reports), AlertReport(key, Word.RESOLVED)))
 
     # -- the words of a source -----------------------------------------------------------------------
 
-    def _resolved(self, index: int, report: Report) -> Outcome:
+    def _resolved(self, index: int, report: AlertReport) -> ReportOutcome:
         episode = self._open.get(report.key)
         if episode is None:
-            return Outcome(index, report.key, ReportResult.IGNORED, detail="nothing was open")
+            return ReportOutcome(index, report.key, ReportResult.IGNORED, detail="nothing was open")
         if not self.document.unmarks:
             detail = "the source keeps marks"
-            return Outcome(index, report.key, ReportResult.IGNORED, episode.incident_id, detail=detail)
+            return ReportOutcome(index, report.key, ReportResult.IGNORED, episode.incident_id, detail=detail)
         self._save(replace(episode, word=Word.RESOLVED, is_open=False, last_seen=self.now, ended_at=self.now))
         if episode.incident_id is not None:
             self._woken.append(episode.incident_id)
-        return Outcome(index, report.key, ReportResult.CLEARED, episode.incident_id)
+        return ReportOutcome(index, report.key, ReportResult.CLEARED, episode.incident_id)
 
-    def _blind(self, index: int, report: Report) -> Outcome:
+    def _blind(self, index: int, report: AlertReport) -> ReportOutcome:
         episode = self._open.get(report.key)
         if episode is None:
             if self._is_full():
-                return Outcome(index, report.key, ReportResult.OVERFLOW)
+                return ReportOutcome(index, report.key, ReportResult.OVERFLOW)
             found = self._targets.find(report, self.document.marks_member).place
             root, path = ("", "") if found is None else (found.stacks[0].id, found.slot.path)
             episode = self._episode(report, report.starts_at or self.now, None, root or None, path)
         self._save(replace(episode, word=Word.BLIND, last_seen=self.now))
-        return Outcome(index, report.key, ReportResult.BLIND, episode.incident_id)
+        return ReportOutcome(index, report.key, ReportResult.BLIND, episode.incident_id)
 
-    def _firing(self, index: int, report: Report) -> Outcome:
+    def _firing(self, index: int, report: AlertReport) -> ReportOutcome:
         current = self._open.get(report.key)
         starts_at = report.starts_at or (current.starts_at if current is not None else self.now)
         if current is not None and starts_at < current.starts_at:
-            return Outcome(index, report.key, ReportResult.IGNORED, detail="a later episode is open")
+            return ReportOutcome(index, report.key, ReportResult.IGNORED, detail="a later episode is open")
         found = self._targets.find(report, self.document.marks_member)
         place = found.place
         if place is None:
-            return Outcome(index, report.key, found.result, detail=found.detail)
+            return ReportOutcome(index, report.key, found.result, detail=found.detail)
         without = self._without_incident(index, report, place, current)
         if without is not None:
             return without
@@ -312,7 +316,7 @@ class _Taking:
         is_over = current is None and self._is_full()
         incident = None if is_over else self._incident(place, report)
         if incident is None:
-            return Outcome(index, report.key, ReportResult.OVERFLOW, target=target)
+            return ReportOutcome(index, report.key, ReportResult.OVERFLOW, target=target)
         is_known = current is not None and current.starts_at == starts_at and current.incident_id == incident
         if current is not None and current.starts_at != starts_at:
             self._save(replace(current, is_open=False, ended_at=self.now))
@@ -324,25 +328,25 @@ class _Taking:
             again = replace(again, incident_id=incident, root_id=root_id, path=path)
             self._save(replace(again, ended_at=None, muted_for=None))
         result = ReportResult.REPEATED if is_known else ReportResult.ACCEPTED
-        return Outcome(index, report.key, result, incident, target)
+        return ReportOutcome(index, report.key, result, incident, target)
 
     def _without_incident(
-        self, index: int, report: Report, place: Place, current: ObservationRecord | None
-    ) -> Outcome | None:
+        self, index: int, report: AlertReport, place: SlotPlace, current: ObservationRecord | None
+    ) -> ReportOutcome | None:
         """Return the outcome of a report that opens no incident; None: it opens one."""
         held = _held(place)
         if held is not None:
             if held is ReportResult.SUPPRESSED:
                 self._note_suppressed(place)
-            return Outcome(index, report.key, held, target=_target(place))
+            return ReportOutcome(index, report.key, held, target=_target(place))
         if current is not None and current.muted_for == (place.row.physical_id or ""):
             self._save(replace(current, last_seen=self.now, reports=current.reports + 1))
-            return Outcome(index, report.key, ReportResult.MUTED, target=_target(place))
+            return ReportOutcome(index, report.key, ReportResult.MUTED, target=_target(place))
         if not place.row.physical_id and (place.stacks[0].id, place.slot.path) not in self._incidents:
-            return Outcome(index, report.key, ReportResult.UNKNOWN, detail="the resource has no object")
+            return ReportOutcome(index, report.key, ReportResult.UNKNOWN, detail="the resource has no object")
         return None
 
-    def _note_suppressed(self, place: Place) -> None:
+    def _note_suppressed(self, place: SlotPlace) -> None:
         """List the mark that a locked stack has refused, once for each slot and lock."""
         for depth, stack in enumerate(place.stacks):
             if stack.lock is not None:
@@ -358,7 +362,7 @@ class _Taking:
 
     # -- rows ----------------------------------------------------------------------------------------
 
-    def _incident(self, place: Place, report: Report) -> str | None:
+    def _incident(self, place: SlotPlace, report: AlertReport) -> str | None:
         """Return the open incident of a slot, or open one. None: the project has too many."""
         root_id, path = place.stacks[0].id, place.slot.path
         known = self._incidents.get((root_id, path))
@@ -381,7 +385,7 @@ class _Taking:
         return new.id
 
     def _episode(
-        self, report: Report, starts_at: float, incident: str | None, root_id: str | None, path: str
+        self, report: AlertReport, starts_at: float, incident: str | None, root_id: str | None, path: str
     ) -> ObservationRecord:
         return ObservationRecord(
             random_id(), self.project, self.source, report.key, starts_at, self.now, self.now,
@@ -414,17 +418,17 @@ def _busy() -> Unavailable:
     return Unavailable(service="The intake of reports", reason="too many requests report at once")
 
 
-def _begun(report: Report | Outcome, now: float) -> Report | Outcome:
+def _begun(report: AlertReport | ReportOutcome, now: float) -> AlertReport | ReportOutcome:
     """Return a report without a begin that is still to come.
 
     It would keep all reports until then out.
     """
-    if isinstance(report, Report) and report.starts_at is not None and report.starts_at > now:
+    if isinstance(report, AlertReport) and report.starts_at is not None and report.starts_at > now:
         return replace(report, starts_at=None)
     return report
 
 
-def _held(place: Place) -> ReportResult | None:
+def _held(place: SlotPlace) -> ReportResult | None:
     """Return the result of a report on a locked or suspended resource.
 
     None: the report is evidence.
@@ -435,13 +439,13 @@ def _held(place: Place) -> ReportResult | None:
     return ReportResult.SUSPENDED if Verb.SUSPEND in states else None
 
 
-def _target(place: Place) -> JsonMap:
+def _target(place: SlotPlace) -> JsonMap:
     stack, object_id = place.stacks[-1], place.row.physical_id or ""
     return {
         "stack_name": stack.name, "stack_id": stack.id, "path": place.slot.path, "physical_resource_id": object_id,
     }  # fmt: skip
 
 
-def _kept(outcome: Outcome, now: float) -> JsonMap:
+def _kept(outcome: ReportOutcome, now: float) -> JsonMap:
     when, detail = to_text(now), outcome.detail[:MAX_DETAIL]
     return {"time": when, "key": outcome.key, "result": outcome.result, "detail": detail}

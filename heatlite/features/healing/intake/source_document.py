@@ -21,7 +21,7 @@ Given = Mapping[str, Mapping[str, str]]
 """``labels`` and ``annotations`` of an alert."""
 
 
-class Targets(Struct, frozen=True, forbid_unknown_fields=True):
+class TargetPlaces(Struct, frozen=True, forbid_unknown_fields=True):
     """Places of the parts of a target."""
 
     physical_id: Places = (
@@ -54,7 +54,7 @@ class SourceDocument(Struct, frozen=True, forbid_unknown_fields=True):
 
     format: Literal["alertmanager", "grafana", "aodh", "generic"]
     """The format of the reports."""
-    map: Targets = Targets()
+    map: TargetPlaces = TargetPlaces()
     """Places of the parts of a target: lists of ``labels.NAME`` and ``annotations.NAME``."""
     when: Condition = {}
     """Only alerts that have one of the values at each of these places count."""

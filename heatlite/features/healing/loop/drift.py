@@ -7,7 +7,7 @@ found counts at once.
 from msgspec.structs import replace
 
 from heatlite.core.ids import random_id
-from heatlite.features.healing.loop.tree import Place, Tree
+from heatlite.features.healing.loop.tree import SlotPlace, WatchedTree
 from heatlite.features.healing.reports import DRIFT
 from heatlite.features.healing.rules.incident import BEFORE_REPAIR
 from heatlite.features.healing.store.records import IncidentRecord, ObservationRecord
@@ -16,7 +16,7 @@ from heatlite.features.healing.terms import IncidentState, Mode, Word
 from heatlite.store.store import Store
 
 
-def note_drift(store: Store, tree: Tree, policy_since: float, now: float) -> bool:
+def note_drift(store: Store, tree: WatchedTree, policy_since: float, now: float) -> bool:
     """Open incidents for what checks have found, and count repeated finds.
 
     Finds from before the policy, or before a lock or suspension ended, are no evidence. Returns True after a change.
@@ -54,7 +54,7 @@ def _counted(incident: IncidentRecord) -> float:
     return max(incident.last_report_at, incident.evidence_after)
 
 
-def _opens(store: Store, tree: Tree, place: Place, episode: ObservationRecord) -> bool:
+def _opens(store: Store, tree: WatchedTree, place: SlotPlace, episode: ObservationRecord) -> bool:
     """Return True if an episode begins an incident.
 
     The policy, a mute or an earlier incident may say otherwise.
@@ -68,7 +68,7 @@ def _opens(store: Store, tree: Tree, place: Place, episode: ObservationRecord) -
 
 
 def _incident(
-    tree: Tree, place: Place, episode: ObservationRecord, evidence_after: float, now: float
+    tree: WatchedTree, place: SlotPlace, episode: ObservationRecord, evidence_after: float, now: float
 ) -> IncidentRecord:
     row, slot, found_at = place.row, place.slot, episode.last_seen
     is_stale = found_at <= evidence_after

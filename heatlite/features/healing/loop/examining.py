@@ -22,7 +22,7 @@ ATTEMPTS = 3
 """Attempts of one repair whose selection changes in between."""
 
 
-class Examined(Struct, frozen=True):
+class ExaminedIncident(Struct, frozen=True):
     """Result of an examination."""
 
     selection: Selection | None = None
@@ -53,7 +53,9 @@ class NotObserved(Exception):
         super().__init__(self.paths)
 
 
-def claims_of(repairs: Repairs, context: Context, root: StackRecord, selection: Selection, known: Examined) -> Claims:
+def claims_of(
+    repairs: Repairs, context: Context, root: StackRecord, selection: Selection, known: ExaminedIncident
+) -> Claims:
     """Return the claims of a repair that is about to begin. Raises NotExamined."""
     if known.selection is not None and known.selection.steps == selection.steps:  # its incidents may have new ids
         return known.claims
@@ -62,20 +64,20 @@ def claims_of(repairs: Repairs, context: Context, root: StackRecord, selection: 
     raise NotExamined(context, root, selection)
 
 
-def examined(repairs: Repairs, attempt: Callable[[Examined], T], insists: bool = False) -> T:
+def examined(repairs: Repairs, attempt: Callable[[ExaminedIncident], T], insists: bool = False) -> T:
     """Call `attempt`, and again with the claims that it lacks.
 
     It opens a transaction of its own.
 
     Raises what refuses the repair, unless the caller `insists`.
     """
-    known = Examined()
+    known = ExaminedIncident()
     for _ in range(ATTEMPTS):
         try:
             return attempt(known)
         except NotExamined as asked:
             claims = repairs.examine(asked.context, asked.root, asked.selection, insists)
-            known = Examined(asked.selection, claims)
+            known = ExaminedIncident(asked.selection, claims)
         except NotObserved as asked:
-            known = Examined(observed=repairs.observed(asked.root, sorted(asked.paths)), paths=asked.paths)
+            known = ExaminedIncident(observed=repairs.observed(asked.root, sorted(asked.paths)), paths=asked.paths)
     raise ActionConflict("What is to be repaired changes all the time. Try again later.")

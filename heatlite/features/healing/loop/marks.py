@@ -5,7 +5,7 @@ Their incidents begin MARKED. Only trees whose policy names the source have them
 
 from heatlite.core.ids import random_id
 from heatlite.core.status import Status, Verb
-from heatlite.features.healing.loop.tree import Place, Tree
+from heatlite.features.healing.loop.tree import SlotPlace, WatchedTree
 from heatlite.features.healing.reports import API, CHECK
 from heatlite.features.healing.rules.incident import BEFORE_REPAIR
 from heatlite.features.healing.store.records import IncidentRecord
@@ -14,7 +14,7 @@ from heatlite.features.healing.terms import IncidentState
 from heatlite.store.store import Store
 
 
-def note_marks(store: Store, tree: Tree, policy_since: float, now: float) -> bool:
+def note_marks(store: Store, tree: WatchedTree, policy_since: float, now: float) -> bool:
     """Open incidents for the marks of a tree, and count repeated ones as reports.
 
     Marks from before the policy, or before a lock or suspension ended, are no evidence. Returns True after a change.
@@ -37,7 +37,7 @@ def note_marks(store: Store, tree: Tree, policy_since: float, now: float) -> boo
     return bool(opened or noted)
 
 
-def source_of(place: Place) -> str | None:
+def source_of(place: SlotPlace) -> str | None:
     """Return the source of a mark; None: there is none.
 
     The members of a nested stack decide about its resource.
@@ -49,7 +49,7 @@ def source_of(place: Place) -> str | None:
 
 
 def _incident(
-    tree: Tree, place: Place, source: str, marked_at: float, evidence_after: float, now: float
+    tree: WatchedTree, place: SlotPlace, source: str, marked_at: float, evidence_after: float, now: float
 ) -> IncidentRecord:
     row, slot = place.row, place.slot
     is_stale = marked_at <= evidence_after

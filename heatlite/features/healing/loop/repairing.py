@@ -30,7 +30,7 @@ from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.requests import ShownPlan
 from heatlite.engine.state.steps_out import on_stack
 from heatlite.features.healing.errors import HealingHeld
-from heatlite.features.healing.loop.examining import Examined, claims_of
+from heatlite.features.healing.loop.examining import ExaminedIncident, claims_of
 from heatlite.features.healing.loop.reverting import held_by_plan, judged
 from heatlite.features.healing.loop.scene import Scene
 from heatlite.features.healing.reports import DRIFT
@@ -38,7 +38,7 @@ from heatlite.features.healing.rules.brakes import Held, repair_brakes
 from heatlite.features.healing.rules.incident import (
     OF_PLAN,
     WAITS,
-    Event,
+    IncidentEvent,
     Wants,
     held_by,
     look,
@@ -72,7 +72,7 @@ HOLDS: tuple[tuple[type[HeatliteError], Brake], ...] = (
 """Brakes for the errors with which a repair is refused; all others are restrictions."""
 
 
-class Chosen(Struct, frozen=True):
+class ChosenMember(Struct, frozen=True):
     """A member that is to be repaired."""
 
     incidents: tuple[IncidentRecord, ...]
@@ -96,7 +96,7 @@ class Chosen(Struct, frozen=True):
 class _Step(Struct, frozen=True):
     """The step of a member, and its plan."""
 
-    chosen: Chosen
+    chosen: ChosenMember
     plan: RepairPlan
     any_time: bool
 
@@ -113,13 +113,13 @@ class Repairing:
         """Return True if the next step of an incident needs no window."""
         return incident.source != DRIFT and scene.tree.policy.at(incident.path).step_at(incident.step).any_time
 
-    def begin(self, scene: Scene, wanting: Sequence[str], known: Examined) -> None:
+    def begin(self, scene: Scene, wanting: Sequence[str], known: ExaminedIncident) -> None:
         """Begin the repairs of incidents in one update, up to each scope's limit.
 
         Call within the transaction that read the scene, by `examined`. Asks all brakes again. Raises what refuses the
         update.
         """
-        chosen: list[Chosen] = []
+        chosen: list[ChosenMember] = []
         taken: dict[str, int] = {}
         members = dict.fromkeys(one.member for one in scene.tree.incidents if one.id in wanting)
         for member in members:
@@ -146,7 +146,7 @@ class Repairing:
     def _free(self, scene: Scene, member: str) -> list[IncidentRecord]:
         return [one for one in scene.tree.incidents if one.member == member and self._is_free(scene, one)]
 
-    def _revert(self, scene: Scene, members: Iterable[str], known: Examined) -> None:
+    def _revert(self, scene: Scene, members: Iterable[str], known: ExaminedIncident) -> None:
         """Begin the reverts of members in one update, up to each scope's limit.
 
         Faults come first: a member with one waits for its repair.
@@ -169,8 +169,8 @@ class Repairing:
             self.record(scene, chosen, action, "repair begun")
 
     def _chosen_revert(
-        self, scene: Scene, incidents: Sequence[IncidentRecord], paths: Sequence[str], known: Examined
-    ) -> Chosen | None:
+        self, scene: Scene, incidents: Sequence[IncidentRecord], paths: Sequence[str], known: ExaminedIncident
+    ) -> ChosenMember | None:
         """Return the revert of a member.
 
         None if its plan showed a brake or waits, which is written then.
@@ -215,7 +215,7 @@ class Repairing:
         held = repair_brakes(scene.facts(incident, place, self.any_time(scene, incident)))
         return look(incident, held, scene.now)[1] in (Wants.REPAIR, Wants.PROPOSAL)
 
-    def _choose(self, scene: Scene, member: str, incidents: tuple[IncidentRecord, ...]) -> Chosen | None:
+    def _choose(self, scene: Scene, member: str, incidents: tuple[IncidentRecord, ...]) -> ChosenMember | None:
         """Return the step and the plan of a member.
 
         None if they showed a brake, which is written then.
@@ -253,7 +253,7 @@ class Repairing:
             plan = self.repairs.plan(scene.tree.root, Selection(steps))
             if not plan.unable:
                 cannot = f"; the type cannot {', '.join(skipped)}" if skipped else ""
-                chosen = Chosen(incidents, steps, at, f": {ladder[at].step}{cannot}")
+                chosen = ChosenMember(incidents, steps, at, f": {ladder[at].step}{cannot}")
                 return _Step(chosen, plan, ladder[at].any_time)
             skipped.append(ladder[at].step)
         return None
@@ -261,7 +261,7 @@ class Repairing:
     def _propose(self, incidents: Sequence[IncidentRecord], digest: str, held: Sequence[Held], now: float) -> None:
         for incident in incidents:
             if incident.plan_digest not in (None, digest):
-                result = move(incident, Event.PLAN_CHANGED, now)
+                result = move(incident, IncidentEvent.PLAN_CHANGED, now)
                 assert result is not None
                 self._rows.incidents.move(result.incident)
             else:
@@ -270,7 +270,7 @@ class Repairing:
     def _release(self, incidents: Sequence[IncidentRecord], now: float) -> None:
         """Demand new evidence: what the plan of a repair showed holds it no longer."""
         for incident in incidents:
-            result = move(incident, Event.RELEASED, now, f"released: {incident.reason}")
+            result = move(incident, IncidentEvent.RELEASED, now, f"released: {incident.reason}")
             assert result is not None
             self._rows.incidents.move(result.incident)
 
@@ -281,8 +281,8 @@ class Repairing:
     def _enqueue(
         self,
         scene: Scene,
-        chosen: Sequence[Chosen],
-        known: Examined,
+        chosen: Sequence[ChosenMember],
+        known: ExaminedIncident,
         digest: str | None = None,
         reason: str = "repair begun",
     ) -> None:
@@ -292,7 +292,7 @@ class Repairing:
         action = self.repairs.begin(_healer(scene), root, selection, plan_digest=digest, claims=claims)
         self.record(scene, chosen, action, reason)
 
-    def record(self, scene: Scene, chosen: Sequence[Chosen], action: ActionRecord, reason: str) -> None:
+    def record(self, scene: Scene, chosen: Sequence[ChosenMember], action: ActionRecord, reason: str) -> None:
         """Insert the repairs of an action, and save their incidents.
 
         Call within the transaction that inserted the action. Raises ActionConflict after a report.
@@ -300,7 +300,7 @@ class Repairing:
         root, now = scene.tree.root, scene.now
         for one in chosen:
             for incident in one.incidents:
-                result = move(incident, Event.BY_HAND, now, reason + one.told)
+                result = move(incident, IncidentEvent.BY_HAND, now, reason + one.told)
                 assert result is not None
                 after = replace(result.incident, action_id=action.id, step=one.position, due=now + REPAIR_LOOK)
                 if not self._rows.incidents.move(after):
@@ -314,7 +314,7 @@ class Repairing:
                 )  # fmt: skip
 
     def approve(
-        self, scene: Scene, incident: IncidentRecord, digest: str, by: str | None, known: Examined
+        self, scene: Scene, incident: IncidentRecord, digest: str, by: str | None, known: ExaminedIncident
     ) -> None:
         """Begin the repair that an incident proposes, as the plan that `by` has approved.
 
@@ -348,7 +348,7 @@ class Repairing:
         if not alike:
             return None
         if incident.source == DRIFT:
-            found = judged(scene, Examined(), [one.path for one in alike], alike)
+            found = judged(scene, ExaminedIncident(), [one.path for one in alike], alike)
             shown = None if found.plan is None else found.plan.shown
         else:
             step = self._step(scene, incident.member, tuple(alike))
@@ -362,7 +362,7 @@ class Repairing:
         incidents: Sequence[IncidentRecord],
         digest: str,
         by: str | None,
-        known: Examined,
+        known: ExaminedIncident,
     ) -> None:
         """Begin the revert that an incident proposes. Raises as `approve`."""
         place = scene.place(incident)
@@ -416,8 +416,8 @@ def held_error(held: frozenset[Brake], root: StackRecord, paths: Sequence[str]) 
     return HealingHeld(brakes=names, s=s, path=shown, way=way, way_out=steps, stack_name=root.name)
 
 
-def _revert_of(incidents: Sequence[IncidentRecord]) -> Chosen:
-    return Chosen(tuple(incidents), {one.path: None for one in incidents}, 0, f": {REVERT}")
+def _revert_of(incidents: Sequence[IncidentRecord]) -> ChosenMember:
+    return ChosenMember(tuple(incidents), {one.path: None for one in incidents}, 0, f": {REVERT}")
 
 
 def _healer(scene: Scene) -> Context:
@@ -425,7 +425,7 @@ def _healer(scene: Scene) -> Context:
     return Context(scene.tree.root.project, user=HEALER, roles=frozenset({"member"}))
 
 
-def selection_of(chosen: Sequence[Chosen]) -> Selection:
+def selection_of(chosen: Sequence[ChosenMember]) -> Selection:
     """Return the selection of a repair of members."""
     steps = {path: step for one in chosen for path, step in one.steps.items()}
     return Selection(steps, tuple(incident.id for one in chosen for incident in one.incidents))

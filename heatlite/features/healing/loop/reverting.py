@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from heatlite.core.status import Status
 from heatlite.engine.operations.repairs import RepairPlan
-from heatlite.features.healing.loop.examining import Examined, NotObserved
+from heatlite.features.healing.loop.examining import ExaminedIncident, NotObserved
 from heatlite.features.healing.loop.scene import Scene
 from heatlite.features.healing.rules.brakes import Held
 from heatlite.features.healing.rules.incident import REVERT_LOOK, held_by
@@ -27,7 +27,7 @@ class Judged(Struct, frozen=True):
     """Brake that only the plan shows."""
 
 
-def judged(scene: Scene, known: Examined, wanted: Sequence[str], incidents: Sequence[IncidentRecord]) -> Judged:
+def judged(scene: Scene, known: ExaminedIncident, wanted: Sequence[str], incidents: Sequence[IncidentRecord]) -> Judged:
     """Plan the revert of a member's incidents.
 
     `wanted` are all paths whose objects the caller needs. Raises NotObserved until they were read.

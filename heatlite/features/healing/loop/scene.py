@@ -7,10 +7,10 @@ from msgspec import Struct
 
 from heatlite.core.actions.check_tally import CheckCounts
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Status, Verb
-from heatlite.features.healing.loop.tree import Place, Tree
+from heatlite.features.healing.loop.tree import SlotPlace, WatchedTree
 from heatlite.features.healing.reports import API, CHECK, DRIFT
 from heatlite.features.healing.rules.brakes import BrakeFacts
-from heatlite.features.healing.rules.incident import Event, Situation, waits_in
+from heatlite.features.healing.rules.incident import IncidentEvent, Situation, waits_in
 from heatlite.features.healing.rules.slots import drift_scope
 from heatlite.features.healing.rules.windows import next_start, opened_at
 from heatlite.features.healing.store.records import IncidentRecord
@@ -34,7 +34,7 @@ class Scene(Struct, frozen=True, dict=True):
     """A tree and its reports at one moment."""
 
     store: Store
-    tree: Tree
+    tree: WatchedTree
     now: float
     standing: Mapping[str, bool]
     """By incident with episodes: True if one of them is open."""
@@ -49,7 +49,7 @@ class Scene(Struct, frozen=True, dict=True):
         """Ids of stacks that an action holds."""
         return frozenset(action.stack_id for action in self.tree.actions)
 
-    def place(self, incident: IncidentRecord) -> Place | None:
+    def place(self, incident: IncidentRecord) -> SlotPlace | None:
         """Return the place of an incident; None: it is gone."""
         return self.tree.places.get(incident.path)
 
@@ -73,19 +73,19 @@ class Scene(Struct, frozen=True, dict=True):
             is_busy=is_busy,
         )
 
-    def _repair(self, incident: IncidentRecord) -> Event | None:
+    def _repair(self, incident: IncidentRecord) -> IncidentEvent | None:
         """Return the end of the repair of an incident; None while it runs."""
         if incident.state is not IncidentState.REPAIRING:
             return None
         action = None if incident.action_id is None else self.store.actions.get(incident.action_id)
         if action is None:
-            return Event.FAILED
+            return IncidentEvent.FAILED
         if action.status not in ENDED_ACTIONS:
             return None
-        ends = {ActionStatus.SUCCEEDED: Event.SUCCEEDED, ActionStatus.CANCELLED: Event.CANCELLED}
-        return ends.get(action.status, Event.FAILED)
+        ends = {ActionStatus.SUCCEEDED: IncidentEvent.SUCCEEDED, ActionStatus.CANCELLED: IncidentEvent.CANCELLED}
+        return ends.get(action.status, IncidentEvent.FAILED)
 
-    def facts(self, incident: IncidentRecord, place: Place, any_time: bool = False) -> BrakeFacts:
+    def facts(self, incident: IncidentRecord, place: SlotPlace, any_time: bool = False) -> BrakeFacts:
         """Return the facts that the brakes of an incident are asked with."""
         tree, now = self.tree, self.now
         settings = tree.policy.at(incident.path)
@@ -158,22 +158,22 @@ class Scene(Struct, frozen=True, dict=True):
             return None
         return Brake.DISPUTED if tally.healthy and not tally.unknown else Brake.CANNOT_LOOK
 
-    def is_locked(self, place: Place) -> bool:
+    def is_locked(self, place: SlotPlace) -> bool:
         """Return True if a stack on the path, or the nested stack of the row, is locked."""
         stacks = place.stacks if place.nested is None else (*place.stacks, place.nested)
         return any(one.locked for one in stacks)
 
-    def is_suspended(self, place: Place) -> bool:
+    def is_suspended(self, place: SlotPlace) -> bool:
         """Return True if a stack on the path or the resource is suspended."""
         verbs = [one.state_without_lock[0] for one in place.stacks]
         return Verb.SUSPEND in verbs or place.row.state_without_lock.verb is Verb.SUSPEND
 
-    def is_busy(self, place: Place) -> bool:
+    def is_busy(self, place: SlotPlace) -> bool:
         """Return True if an action holds the tree, or the row is in progress."""
         stacks_busy = any(one.status is Status.IN_PROGRESS for one in place.stacks)
         return bool(self.busy_stacks) or stacks_busy or place.row.status is Status.IN_PROGRESS
 
-    def object_since(self, place: Place) -> float:
+    def object_since(self, place: SlotPlace) -> float:
         """Return the time at which an object was made, changed, unlocked or resumed last."""
         row = place.row
         state = row.state_without_lock

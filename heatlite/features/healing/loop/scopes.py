@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from heatlite.engine.state.unit_of_work import STACK_TYPE
-from heatlite.features.healing.loop.tree import Tree, failure_scope
+from heatlite.features.healing.loop.tree import WatchedTree, failure_scope
 from heatlite.features.healing.reports import DRIFT
 from heatlite.features.healing.store.records import HealingScopeRecord, IncidentRecord, RepairRecord
 from heatlite.features.healing.store.store import HealingStore
@@ -17,7 +17,7 @@ BREAKER = "HEALING_BREAKER"
 SUSPENDED = "HEALING_SCOPE"
 
 
-def refresh_breakers(store: Store, tree: Tree, now: float) -> bool:
+def refresh_breakers(store: Store, tree: WatchedTree, now: float) -> bool:
     """Open and close the breakers of a tree.
 
     One without an open incident is closed: it holds nothing. Returns True if one closed: then all incidents need new
@@ -42,7 +42,7 @@ def refresh_breakers(store: Store, tree: Tree, now: float) -> bool:
     return closed
 
 
-def judge_new(store: Store, tree: Tree, incident: IncidentRecord, now: float) -> IncidentRecord:
+def judge_new(store: Store, tree: WatchedTree, incident: IncidentRecord, now: float) -> IncidentRecord:
     """Count the last repair of a slot as failed if a new incident follows too soon.
 
     Returns it at the next step.
@@ -66,7 +66,7 @@ def judge_new(store: Store, tree: Tree, incident: IncidentRecord, now: float) ->
     return incident
 
 
-def count_failure(store: Store, tree: Tree, repair: RepairRecord, now: float) -> None:
+def count_failure(store: Store, tree: WatchedTree, repair: RepairRecord, now: float) -> None:
     """Count a member's failed repair once, and suspend the scope after too many."""
     same = [one for one in store.of(HealingStore).repairs.of_action(repair.action_id) if one.member == repair.member]
     if any(one.is_failure and one.id != repair.id for one in same):
@@ -84,7 +84,9 @@ def count_failure(store: Store, tree: Tree, repair: RepairRecord, now: float) ->
         store.events.append_many(list(_scope_events(tree, repair.scope, SUSPENDED, "SUSPENDED", reason, now)))
 
 
-def _scope_events(tree: Tree, scope: str, verb: str, status: str, reason: str, now: float) -> Iterator[EventRecord]:
+def _scope_events(
+    tree: WatchedTree, scope: str, verb: str, status: str, reason: str, now: float
+) -> Iterator[EventRecord]:
     """Yield the event of a scope: on its group, or on the root for a scope by type."""
     place = tree.places.get(scope)
     if place is None:

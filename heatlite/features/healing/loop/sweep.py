@@ -20,21 +20,21 @@ from heatlite.engine.operations.health_marks import row_with_mark
 from heatlite.engine.operations.repairs import Repairs
 from heatlite.engine.state.unit_of_work import resource_event
 from heatlite.features.healing.loop.drift import note_drift
-from heatlite.features.healing.loop.examining import Examined, examined
+from heatlite.features.healing.loop.examining import ExaminedIncident, examined
 from heatlite.features.healing.loop.marks import note_marks
 from heatlite.features.healing.loop.repairing import REPAIR_LOOK, Repairing
 from heatlite.features.healing.loop.scene import Scene, can_mark, needs_mark
 from heatlite.features.healing.loop.scopes import count_failure, judge_new, refresh_breakers
 from heatlite.features.healing.loop.storms import storms
-from heatlite.features.healing.loop.tree import Place, Tree, read_tree
+from heatlite.features.healing.loop.tree import SlotPlace, WatchedTree, read_tree
 from heatlite.features.healing.metrics import REPAIR_DURATIONS, REPAIRS
 from heatlite.features.healing.reports import API
 from heatlite.features.healing.rules.brakes import LONGEST_HOLD, BrakeFacts, Held, mark_brakes, repair_brakes
 from heatlite.features.healing.rules.incident import (
     BEFORE_REPAIR,
-    Effect,
-    Event,
-    Move,
+    IncidentEffect,
+    IncidentEvent,
+    IncidentMove,
     Wants,
     look,
     marked,
@@ -43,7 +43,7 @@ from heatlite.features.healing.rules.incident import (
     unseen,
     waits_in,
 )
-from heatlite.features.healing.rules.policy import DEFAULT, Policy, read_policy
+from heatlite.features.healing.rules.policy import DEFAULT, TreePolicy, read_policy
 from heatlite.features.healing.store.records import IncidentRecord, RepairRecord
 from heatlite.features.healing.store.store import HealingStore
 from heatlite.features.healing.terms import UNCONFIRMED, IncidentState, RepairResult
@@ -65,11 +65,11 @@ LONGEST_SUMMARY = 200
 """Characters of the alert in the reason of a mark."""
 
 RESULTS = {
-    Event.SUCCEEDED: RepairResult.SUCCEEDED,
-    Event.RECOVERED: RepairResult.SUCCEEDED,
-    Event.CANCELLED: RepairResult.CANCELLED,
-    Event.GONE: RepairResult.CANCELLED,
-    Event.FAILED: RepairResult.FAILED,
+    IncidentEvent.SUCCEEDED: RepairResult.SUCCEEDED,
+    IncidentEvent.RECOVERED: RepairResult.SUCCEEDED,
+    IncidentEvent.CANCELLED: RepairResult.CANCELLED,
+    IncidentEvent.GONE: RepairResult.CANCELLED,
+    IncidentEvent.FAILED: RepairResult.FAILED,
 }
 JUST_CONFIRMED = (IncidentState.OBSERVED, IncidentState.CONFIRMED)
 """States before and after a confirmation. The mark follows at once if nothing holds it."""
@@ -132,7 +132,7 @@ class HealingLoop:
             if scene is None:
                 left = self._rows.incidents.open_of_root(root_id)
                 for incident in left:
-                    self.apply(None, incident, Event.GONE, now)
+                    self.apply(None, incident, IncidentEvent.GONE, now)
                 self._end_storms(left, now)
                 self._rows.policies.delete(root_id)
                 return
@@ -165,7 +165,7 @@ class HealingLoop:
     def _begin_repairs(self, root_id: str, wanting: Sequence[str]) -> None:
         now = self._clock.now()
 
-        def attempt(known: Examined) -> None:
+        def attempt(known: ExaminedIncident) -> None:
             with self._store.transaction():
                 root = self._store.stacks.lock(root_id)
                 if root is not None and root.deleted_at is None:
@@ -204,14 +204,14 @@ class HealingLoop:
         has_credential = not self._with_keystone or self._store.credentials.of(root.id) is not None
         return Scene(self._store, tree, now, standing, blind_of, stormy.sources, has_credential)
 
-    def _read(self, root: StackRecord, policy: Policy, now: float) -> Tree:
+    def _read(self, root: StackRecord, policy: TreePolicy, now: float) -> WatchedTree:
         return read_tree(self._store, root, policy, now, LONGEST_REPAIR + policy.longest_period)
 
-    def tree(self, root: StackRecord, now: float) -> Tree:
+    def tree(self, root: StackRecord, now: float) -> WatchedTree:
         """Read a tree without changing anything."""
         return self._read(root, self.policy(root.id), now)
 
-    def policy(self, root_id: str) -> Policy:
+    def policy(self, root_id: str) -> TreePolicy:
         """Return the policy of a tree."""
         stored = self._rows.policies.get(root_id)
         return DEFAULT if stored is None else read_policy(stored.document)
@@ -236,7 +236,7 @@ class HealingLoop:
             return False
         incident = judged
         if _has_old_evidence(incident, scene) and not scene.is_locked(place):
-            self.apply(scene, incident, Event.RELEASED, now)
+            self.apply(scene, incident, IncidentEvent.RELEASED, now)
             return False
         facts = scene.facts(incident, place, self.repairing.any_time(scene, incident))
         brakes = _brakes(incident, facts)
@@ -252,7 +252,7 @@ class HealingLoop:
             self._mark(incident, place, now)
         return wants in (Wants.REPAIR, Wants.PROPOSAL)
 
-    def _mark(self, incident: IncidentRecord, place: Place, now: float) -> None:
+    def _mark(self, incident: IncidentRecord, place: SlotPlace, now: float) -> None:
         """Write the mark with its incident."""
         if not can_mark(place.row):
             self._rows.incidents.move(replace(incident, due=now + REPAIR_LOOK))
@@ -262,7 +262,7 @@ class HealingLoop:
         elif self._rows.incidents.move(marked(incident, now)):
             self._write_mark(incident, place, True, now)
 
-    def _write_mark(self, incident: IncidentRecord, place: Place, unhealthy: bool, now: float) -> None:
+    def _write_mark(self, incident: IncidentRecord, place: SlotPlace, unhealthy: bool, now: float) -> None:
         text = f"{incident.source}: {incident.summary}"[:LONGEST_SUMMARY] + f" (incident {incident.id})"
         if not unhealthy:
             text = f"{incident.source}: no longer reported (incident {incident.id})"
@@ -270,57 +270,63 @@ class HealingLoop:
         self._store.resources.save_many([row])
         self._store.events.append_many([resource_event(replace(row, status_reason=text), now)])
 
-    def apply(self, scene: Scene | None, incident: IncidentRecord, event: Event, now: float, reason: str = "") -> None:
+    def apply(
+        self, scene: Scene | None, incident: IncidentRecord, event: IncidentEvent, now: float, reason: str = ""
+    ) -> None:
         """Write a move with all that belongs to it. Call with the root's row locked."""
         result = move(incident, event, now, reason)
         if result is None:
             return
         place = None if scene is None else scene.place(incident)
         after = result.incident
-        if Effect.END_REPAIR in result.effects and place is not None and scene is not None:
+        if IncidentEffect.END_REPAIR in result.effects and place is not None and scene is not None:
             after = self._after_repair(scene, after, event, place)
-        if Effect.MUTE in result.effects:
+        if IncidentEffect.MUTE in result.effects:
             self._rows.observations.lock(self._rows.observations.open_of_incident(incident.id))
         if not self._rows.incidents.move(after):
             return  # a report came meanwhile: the next sweep decides
-        if Effect.END_REPAIR in result.effects:
+        if IncidentEffect.END_REPAIR in result.effects:
             self._end_repair(scene, after, event, now)
         if place is not None and scene is not None:
             self._write_effects(scene, incident, place, result, now)
 
-    def _write_effects(self, scene: Scene, incident: IncidentRecord, place: Place, result: Move, now: float) -> None:
-        if Effect.MARK in result.effects and can_mark(place.row):
+    def _write_effects(
+        self, scene: Scene, incident: IncidentRecord, place: SlotPlace, result: IncidentMove, now: float
+    ) -> None:
+        if IncidentEffect.MARK in result.effects and can_mark(place.row):
             self._write_mark(incident, place, True, now)
         is_ours = place.row.id == incident.resource_id and not _is_unmarked(place)
-        if Effect.UNMARK in result.effects and is_ours:
+        if IncidentEffect.UNMARK in result.effects and is_ours:
             others = [one for one in scene.tree.incidents if one.path == incident.path and one.id != incident.id]
             heir = next(filter(needs_mark, others), None)
             if heir is None:
                 self._write_mark(incident, place, False, now)
             else:
                 self._rows.incidents.take_over_mark(heir.id)
-        if Effect.MUTE in result.effects:
+        if IncidentEffect.MUTE in result.effects:
             self.mute(incident)
 
     def mute(self, incident: IncidentRecord) -> None:
         """Mute the keys of an incident for its object, until they have resolved once."""
         self._rows.observations.mute(incident.id, incident.physical_id)
 
-    def _after_repair(self, scene: Scene, after: IncidentRecord, event: Event, place: Place) -> IncidentRecord:
+    def _after_repair(
+        self, scene: Scene, after: IncidentRecord, event: IncidentEvent, place: SlotPlace
+    ) -> IncidentRecord:
         """Return the incident with the object that the repair has left."""
         row = place.row
         is_marked = after.is_marked and row.id == after.resource_id and not _is_unmarked(place)
         after = replace(after, resource_id=row.id, physical_id=row.physical_id or "", is_marked=is_marked)
-        if event not in (Event.SUCCEEDED, Event.RECOVERED):
+        if event not in (IncidentEvent.SUCCEEDED, IncidentEvent.RECOVERED):
             return replace(after, settles_until=None)
         settings = scene.tree.policy.at(after.path)
         until = scene.now + settings.settles(after.source, after.step)
-        return replace(after, settles_until=until, due=until if event is Event.SUCCEEDED else None)
+        return replace(after, settles_until=until, due=until if event is IncidentEvent.SUCCEEDED else None)
 
-    def _end_repair(self, scene: Scene | None, incident: IncidentRecord, event: Event, now: float) -> None:
+    def _end_repair(self, scene: Scene | None, incident: IncidentRecord, event: IncidentEvent, now: float) -> None:
         for repair in self._rows.repairs.of_incidents([incident.id]):
             if repair.ended_at is None:
-                failed = event is Event.FAILED
+                failed = event is IncidentEvent.FAILED
                 ended = replace(repair, ended_at=now, result=RESULTS[event], settles_until=incident.settles_until)
                 self._rows.repairs.save(replace(ended, is_failure=failed))
                 if failed and scene is not None:
@@ -370,6 +376,6 @@ def _has_old_evidence(incident: IncidentRecord, scene: Scene) -> bool:
     return incident.evidence_since is None or incident.evidence_since <= ended_at
 
 
-def _is_unmarked(place: Place) -> bool:
+def _is_unmarked(place: SlotPlace) -> bool:
     state = place.row.state_without_lock
     return f"{state.verb}_{state.status}" != "CHECK_FAILED"

@@ -9,7 +9,7 @@ from heatlite.core.status import Status, Verb
 from heatlite.engine.state.values import current_rows
 from heatlite.engine.state.ways import ways_to
 from heatlite.features.healing.rules.brakes import ScopeFacts
-from heatlite.features.healing.rules.policy import Policy
+from heatlite.features.healing.rules.policy import TreePolicy
 from heatlite.features.healing.rules.slots import Slot, drift_scope, members_scope, slot_at
 from heatlite.features.healing.store.records import HealingScopeRecord, IncidentRecord, RepairRecord
 from heatlite.features.healing.store.store import HealingStore
@@ -25,7 +25,7 @@ CHANGES = frozenset({
 WORKED_ON = frozenset({IncidentState.REPAIRING, IncidentState.SETTLING})
 
 
-class Place(Struct, frozen=True):
+class SlotPlace(Struct, frozen=True):
     """A slot with its present row, and the stacks on the way to it from the root."""
 
     slot: Slot
@@ -35,14 +35,14 @@ class Place(Struct, frozen=True):
     """The nested stack of the row."""
 
 
-class Tree(Struct, frozen=True, dict=True):
+class WatchedTree(Struct, frozen=True, dict=True):
     """A live tree with its incidents and repairs.
 
     It is read in one transaction that holds the root's row.
     """
 
     root: StackRecord
-    places: Mapping[str, Place]
+    places: Mapping[str, SlotPlace]
     """By path."""
     incidents: Sequence[IncidentRecord]
     """Open ones, oldest first."""
@@ -53,7 +53,7 @@ class Tree(Struct, frozen=True, dict=True):
     released_at: float
     """Time of the last lock, unlock, suspend or resume in the tree."""
     stack_failed: bool
-    policy: Policy
+    policy: TreePolicy
 
     @cached_property
     def members(self) -> Mapping[str, frozenset[str]]:
@@ -121,12 +121,12 @@ def failure_scope(repair: RepairRecord) -> str:
     return drift_scope(repair.scope) if repair.step == REVERT else repair.scope
 
 
-def read_tree(store: Store, root: StackRecord, policy: Policy, now: float, period: float) -> Tree:
+def read_tree(store: Store, root: StackRecord, policy: TreePolicy, now: float, period: float) -> WatchedTree:
     """Read a live tree. `period`: seconds to look back for repairs."""
     places = read_places(store, root)
     stacks = [root.id, *(one.id for one in store.stacks.descendants(root))]
     rows = store.of(HealingStore)
-    return Tree(
+    return WatchedTree(
         root=root,
         places=places,
         incidents=rows.incidents.open_of_root(root.id),
@@ -139,24 +139,26 @@ def read_tree(store: Store, root: StackRecord, policy: Policy, now: float, perio
     )
 
 
-def read_places(store: Store, root: StackRecord) -> Mapping[str, Place]:
+def read_places(store: Store, root: StackRecord) -> Mapping[str, SlotPlace]:
     """Return the places of a live tree by path."""
     stacks = {one.id: one for one in (root, *store.stacks.descendants(root))}
     rows: dict[str, list[ResourceRecord]] = {}
     for row in store.resources.of_tree(root.id):
         rows.setdefault(row.stack_id, []).append(row)
-    places: dict[str, Place] = {}
+    places: dict[str, SlotPlace] = {}
     _add_places(places, (root,), (), stacks, rows)
     return places
 
 
-def place_of(store: Store, row: ResourceRecord) -> Place | None:
+def place_of(store: Store, row: ResourceRecord) -> SlotPlace | None:
     """Return the place of a row by the stacks above it; None: it is not current.
 
     Reads these stacks and their resources only. `nested` is not set.
     """
     way = next(ways_to(store, [row]), None)
-    return None if way is None else Place(slot_at([(one.name, one.mapped_type) for one in way.rows]), row, way.stacks)
+    return None if way is None else SlotPlace(
+        slot_at([(one.name, one.mapped_type) for one in way.rows]), row, way.stacks
+    )
 
 
 def row_at(store: Store, stack: StackRecord, path: str) -> ResourceRecord | None:
@@ -172,7 +174,7 @@ def row_at(store: Store, stack: StackRecord, path: str) -> ResourceRecord | None
 
 
 def _add_places(
-    places: dict[str, Place],
+    places: dict[str, SlotPlace],
     above: tuple[StackRecord, ...],
     chain: tuple[tuple[str, str], ...],
     stacks: Mapping[str, StackRecord],
@@ -183,7 +185,7 @@ def _add_places(
         nested = stacks.get(row.physical_id or "")
         nested = nested if nested is not None and nested.parent_id == above[-1].id else None
         slot = slot_at(to_row)
-        places[slot.path] = Place(slot, row, above, nested)
+        places[slot.path] = SlotPlace(slot, row, above, nested)
         if nested is not None:
             _add_places(places, (*above, nested), to_row, stacks, rows)
 

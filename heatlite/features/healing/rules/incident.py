@@ -31,7 +31,7 @@ REVERT_LOOK = 3600.0
 BEFORE_REPAIR = frozenset({OBSERVED, CONFIRMED, MARKED, PROPOSED})
 
 
-class Event(StrEnum):
+class IncidentEvent(StrEnum):
     """Events of an incident."""
 
     FIRING = "firing"
@@ -63,7 +63,7 @@ class Event(StrEnum):
     """The plan that it proposes is no longer what would be done."""
 
 
-class Effect(Enum):
+class IncidentEffect(Enum):
     """Writes that belong to a move, in its transaction."""
 
     MARK = auto()
@@ -74,77 +74,77 @@ class Effect(Enum):
     """Mute the keys for this object until they have resolved once."""
 
 
-class Transition(Struct, frozen=True):
+class IncidentTransition(Struct, frozen=True):
     """The consequence of an event in a state."""
 
     state: IncidentState
-    effects: frozenset[Effect] = frozenset()
+    effects: frozenset[IncidentEffect] = frozenset()
     closed_as: ClosedAs | None = None
     needs_resolved: Brake | None = None
     demands_evidence: bool = False
     next_step: bool = False
 
 
-def _closed(closed_as: ClosedAs, *effects: Effect) -> Transition:
-    return Transition(CLOSED, frozenset(effects), closed_as)
+def _closed(closed_as: ClosedAs, *effects: IncidentEffect) -> IncidentTransition:
+    return IncidentTransition(CLOSED, frozenset(effects), closed_as)
 
 
-def _ends(state: IncidentState, closed_as: ClosedAs | None = None, **changes: object) -> Transition:
-    effects = frozenset({Effect.END_REPAIR})
-    return replace(Transition(state, effects, closed_as), **changes)  # type: ignore[arg-type]
+def _ends(state: IncidentState, closed_as: ClosedAs | None = None, **changes: object) -> IncidentTransition:
+    effects = frozenset({IncidentEffect.END_REPAIR})
+    return replace(IncidentTransition(state, effects, closed_as), **changes)  # type: ignore[arg-type]
 
 
-def _before_repair(transition: Transition, unmarks: bool) -> dict[IncidentState, Transition]:
-    marked = replace(transition, effects=transition.effects | {Effect.UNMARK}) if unmarks else transition
+def _before_repair(transition: IncidentTransition, unmarks: bool) -> dict[IncidentState, IncidentTransition]:
+    marked = replace(transition, effects=transition.effects | {IncidentEffect.UNMARK}) if unmarks else transition
     return {OBSERVED: transition, CONFIRMED: transition, MARKED: marked, PROPOSED: marked}
 
 
-TABLE: Mapping[Event, Mapping[IncidentState, Transition]] = {
-    Event.FIRING: {},
-    Event.RESOLVED: {
+TABLE: Mapping[IncidentEvent, Mapping[IncidentState, IncidentTransition]] = {
+    IncidentEvent.FIRING: {},
+    IncidentEvent.RESOLVED: {
         **_before_repair(_closed(ClosedAs.RESOLVED), unmarks=True),
         SETTLING: _closed(ClosedAs.HEALED),
     },
-    Event.EXPIRED: _before_repair(_closed(ClosedAs.EXPIRED), unmarks=True),
-    Event.RELEASED: {
-        OBSERVED: Transition(OBSERVED, demands_evidence=True),
-        CONFIRMED: Transition(OBSERVED, demands_evidence=True),
-        MARKED: Transition(MARKED, demands_evidence=True),
-        PROPOSED: Transition(MARKED, demands_evidence=True),
+    IncidentEvent.EXPIRED: _before_repair(_closed(ClosedAs.EXPIRED), unmarks=True),
+    IncidentEvent.RELEASED: {
+        OBSERVED: IncidentTransition(OBSERVED, demands_evidence=True),
+        CONFIRMED: IncidentTransition(OBSERVED, demands_evidence=True),
+        MARKED: IncidentTransition(MARKED, demands_evidence=True),
+        PROPOSED: IncidentTransition(MARKED, demands_evidence=True),
     },
-    Event.REPLACED: {
+    IncidentEvent.REPLACED: {
         **_before_repair(_closed(ClosedAs.REPLACED_BY_UPDATE), unmarks=False),
         SETTLING: _closed(ClosedAs.REPLACED_BY_UPDATE),
     },
-    Event.GONE: {
+    IncidentEvent.GONE: {
         **_before_repair(_closed(ClosedAs.GONE), unmarks=False),
         REPAIRING: _ends(CLOSED, ClosedAs.GONE),
         SETTLING: _closed(ClosedAs.GONE),
     },
-    Event.CLEARED: {
-        **_before_repair(_closed(ClosedAs.CLEARED, Effect.MUTE), unmarks=True),
-        SETTLING: _closed(ClosedAs.CLEARED, Effect.MUTE),
+    IncidentEvent.CLEARED: {
+        **_before_repair(_closed(ClosedAs.CLEARED, IncidentEffect.MUTE), unmarks=True),
+        SETTLING: _closed(ClosedAs.CLEARED, IncidentEffect.MUTE),
     },
-    Event.BY_HAND: dict.fromkeys((*BEFORE_REPAIR, SETTLING), Transition(REPAIRING)),
-    Event.SUCCEEDED: {REPAIRING: _ends(SETTLING)},
-    Event.RECOVERED: {REPAIRING: _ends(CLOSED, ClosedAs.HEALED)},
-    Event.FAILED: {REPAIRING: _ends(MARKED, next_step=True)},
-    Event.CANCELLED: {REPAIRING: _ends(MARKED, needs_resolved=Brake.CANCELLED)},
-    Event.SETTLED: {SETTLING: _closed(ClosedAs.QUIET)},
-    Event.MARK_LOST: {
-        MARKED: Transition(MARKED, frozenset({Effect.MARK})),
-        PROPOSED: Transition(MARKED, frozenset({Effect.MARK})),
+    IncidentEvent.BY_HAND: dict.fromkeys((*BEFORE_REPAIR, SETTLING), IncidentTransition(REPAIRING)),
+    IncidentEvent.SUCCEEDED: {REPAIRING: _ends(SETTLING)},
+    IncidentEvent.RECOVERED: {REPAIRING: _ends(CLOSED, ClosedAs.HEALED)},
+    IncidentEvent.FAILED: {REPAIRING: _ends(MARKED, next_step=True)},
+    IncidentEvent.CANCELLED: {REPAIRING: _ends(MARKED, needs_resolved=Brake.CANCELLED)},
+    IncidentEvent.SETTLED: {SETTLING: _closed(ClosedAs.QUIET)},
+    IncidentEvent.MARK_LOST: {
+        MARKED: IncidentTransition(MARKED, frozenset({IncidentEffect.MARK})),
+        PROPOSED: IncidentTransition(MARKED, frozenset({IncidentEffect.MARK})),
     },
-    Event.PLAN_CHANGED: {PROPOSED: Transition(MARKED)},
+    IncidentEvent.PLAN_CHANGED: {PROPOSED: IncidentTransition(MARKED)},
 }
 """The consequence of each event in each state. An event without one in a state changes nothing."""
 
 
-class Move(Struct, frozen=True):
+class IncidentMove(Struct, frozen=True):
     """An incident after an event, with the writes that belong to it."""
 
     incident: IncidentRecord
-    effects: frozenset[Effect] = frozenset()
+    effects: frozenset[IncidentEffect] = frozenset()
 
 
 def waits_in(incident: IncidentRecord) -> IncidentState:
@@ -155,15 +155,15 @@ def waits_in(incident: IncidentRecord) -> IncidentState:
     return CONFIRMED if incident.source == DRIFT else MARKED
 
 
-def _for(incident: IncidentRecord, transition: Transition) -> Transition:
+def _for(incident: IncidentRecord, transition: IncidentTransition) -> IncidentTransition:
     """Return a transition as the source of the incident has it."""
     if transition.state is not MARKED or waits_in(incident) is MARKED:
         return transition
     state = OBSERVED if transition.demands_evidence else CONFIRMED
-    return replace(transition, state=state, effects=transition.effects - {Effect.MARK})
+    return replace(transition, state=state, effects=transition.effects - {IncidentEffect.MARK})
 
 
-def move(incident: IncidentRecord, event: Event, now: float, reason: str = "") -> Move | None:
+def move(incident: IncidentRecord, event: IncidentEvent, now: float, reason: str = "") -> IncidentMove | None:
     """Return the incident after an event; None: nothing changes."""
     transition = TABLE[event].get(incident.state)
     if transition is None:
@@ -171,7 +171,7 @@ def move(incident: IncidentRecord, event: Event, now: float, reason: str = "") -
     transition = _for(incident, transition)
     effects = transition.effects
     if not incident.is_marked:
-        effects -= {Effect.UNMARK}
+        effects -= {IncidentEffect.UNMARK}
     after = replace(
         incident,
         needs_resolved=transition.needs_resolved or incident.needs_resolved,
@@ -180,16 +180,16 @@ def move(incident: IncidentRecord, event: Event, now: float, reason: str = "") -
         reason=None,
         also=(),
     )
-    if Effect.MARK in effects:
+    if IncidentEffect.MARK in effects:
         after = replace(after, is_marked=True)
     if transition.demands_evidence:
         after = replace(after, evidence_after=now, evidence_since=None, reports=0)
     if transition.state is not PROPOSED:
         after = replace(after, plan_digest=None)
-    return Move(_in_state(after, transition, now, reason or event.value), effects)
+    return IncidentMove(_in_state(after, transition, now, reason or event.value), effects)
 
 
-def _in_state(incident: IncidentRecord, transition: Transition, now: float, reason: str) -> IncidentRecord:
+def _in_state(incident: IncidentRecord, transition: IncidentTransition, now: float, reason: str) -> IncidentRecord:
     if transition.state is CLOSED:
         incident = replace(incident, due=None, closed_at=now, closed_as=transition.closed_as)
     elif transition.state is REPAIRING:
@@ -216,7 +216,7 @@ class Wants(Enum):
     PROPOSAL = auto()
 
 
-def look(incident: IncidentRecord, held: Sequence[Held], now: float) -> tuple[Move | None, Wants]:
+def look(incident: IncidentRecord, held: Sequence[Held], now: float) -> tuple[IncidentMove | None, Wants]:
     """Return the next state of an incident before a due repair, and its request.
 
     `held` are the brakes of its next move: of the mark for one that is to be marked, else of the repair. A stop brake
@@ -226,22 +226,22 @@ def look(incident: IncidentRecord, held: Sequence[Held], now: float) -> tuple[Mo
     before = [brake for brake in (incident.reason, *incident.also) if brake is not None]
     released = stops(before) - stops(brakes) - {Brake.STALE_EVIDENCE, Brake.INTERNAL_ERROR} - OF_PLAN
     if released:
-        return move(incident, Event.RELEASED, now, f"released: {', '.join(sorted(released))}"), Wants.NOTHING
+        return move(incident, IncidentEvent.RELEASED, now, f"released: {', '.join(sorted(released))}"), Wants.NOTHING
     if incident.state is CONFIRMED and incident.evidence_since is None:
-        return move(incident, Event.RELEASED, now, "new evidence is demanded"), Wants.NOTHING
+        return move(incident, IncidentEvent.RELEASED, now, "new evidence is demanded"), Wants.NOTHING
     if incident.state is OBSERVED:
         return _look_observed(incident, held, now)
     if incident.state is CONFIRMED and waits_in(incident) is MARKED:
         return (_hold(incident, held, now), Wants.NOTHING) if held else (None, Wants.MARK)
     if stops(brakes) and incident.state is PROPOSED:
-        return Move(held_by(incident, held, now)), Wants.NOTHING
+        return IncidentMove(held_by(incident, held, now)), Wants.NOTHING
     if brakes and WAITS.issuperset(brakes):
         # It stays due until the proposal is written: this engine may end, or be slow, in between.
-        return Move(replace(_with_brakes(incident, held), due=now)), Wants.PROPOSAL
+        return IncidentMove(replace(_with_brakes(incident, held), due=now)), Wants.PROPOSAL
     return (_hold(incident, held, now), Wants.NOTHING) if held else (None, Wants.REPAIR)
 
 
-def _look_observed(incident: IncidentRecord, held: Sequence[Held], now: float) -> tuple[Move | None, Wants]:
+def _look_observed(incident: IncidentRecord, held: Sequence[Held], now: float) -> tuple[IncidentMove | None, Wants]:
     """Confirm the evidence, unless the tree accepts none.
 
     Other brakes of the mark do not matter.
@@ -250,11 +250,11 @@ def _look_observed(incident: IncidentRecord, held: Sequence[Held], now: float) -
     waiting = [one for one in held if one.brake in unconfirmed]
     if not waiting:
         confirmed = replace(with_state(incident, CONFIRMED, now, "confirmed"), due=now)
-        return Move(_with_brakes(confirmed, held)), Wants.NOTHING
+        return IncidentMove(_with_brakes(confirmed, held)), Wants.NOTHING
     return _hold(incident, held, now, waiting), Wants.NOTHING
 
 
-def _hold(incident: IncidentRecord, held: Sequence[Held], now: float, waiting: Sequence[Held] = ()) -> Move:
+def _hold(incident: IncidentRecord, held: Sequence[Held], now: float, waiting: Sequence[Held] = ()) -> IncidentMove:
     """Hold an incident until its first reason may end, or until it expires.
 
     `waiting`: only these reasons count.
@@ -262,7 +262,7 @@ def _hold(incident: IncidentRecord, held: Sequence[Held], now: float, waiting: S
     due = next_look(waiting or held, now)
     if incident.ttl is not None:
         due = min(due, max(incident.last_report_at + incident.ttl, now + LONGEST_HOLD))
-    return Move(replace(_with_brakes(incident, held), due=due))
+    return IncidentMove(replace(_with_brakes(incident, held), due=due))
 
 
 def _with_brakes(incident: IncidentRecord, held: Sequence[Held]) -> IncidentRecord:
@@ -288,7 +288,7 @@ class Situation(Struct, frozen=True):
     """An operator has taken the mark back."""
     lost_mark: bool = False
     """The incident marked the row, and it is no longer CHECK_FAILED."""
-    repair: Event | None = None
+    repair: IncidentEvent | None = None
     """SUCCEEDED, FAILED or CANCELLED once the repair has ended."""
     clock_stands: bool = False
     """The tree is locked or suspended: nothing expires."""
@@ -298,34 +298,34 @@ class Situation(Struct, frozen=True):
     """The tree is busy: the row is not written."""
 
 
-def pending(incident: IncidentRecord, situation: Situation, now: float) -> Event | None:
+def pending(incident: IncidentRecord, situation: Situation, now: float) -> IncidentEvent | None:
     """Return the event that counts most; None: nothing has happened to it but time."""
     state = incident.state
     if situation.is_gone:
-        return Event.GONE
+        return IncidentEvent.GONE
     if state is REPAIRING:
-        if situation.repair is Event.SUCCEEDED and not situation.is_standing:
-            return Event.RECOVERED
+        if situation.repair is IncidentEvent.SUCCEEDED and not situation.is_standing:
+            return IncidentEvent.RECOVERED
         return situation.repair
     if situation.is_replaced:
-        return Event.REPLACED
+        return IncidentEvent.REPLACED
     if situation.is_cleared:
-        return Event.CLEARED
+        return IncidentEvent.CLEARED
     can_write = not situation.clock_stands and not situation.is_busy
     if not situation.is_standing and (can_write or not incident.is_marked or state is SETTLING):
-        return Event.RESOLVED
+        return IncidentEvent.RESOLVED
     if state is SETTLING:
         over = incident.settles_until is not None and incident.settles_until <= now
-        return Event.SETTLED if over else None
+        return IncidentEvent.SETTLED if over else None
     return _pending_write(incident, situation, now) if can_write else None
 
 
-def _pending_write(incident: IncidentRecord, situation: Situation, now: float) -> Event | None:
+def _pending_write(incident: IncidentRecord, situation: Situation, now: float) -> IncidentEvent | None:
     """Return the event that changes the row; None: there is none."""
     alive_at = max(incident.last_report_at, situation.clock_since)
     if incident.ttl is not None and alive_at + incident.ttl < now:
-        return Event.EXPIRED
-    return Event.MARK_LOST if situation.lost_mark else None
+        return IncidentEvent.EXPIRED
+    return IncidentEvent.MARK_LOST if situation.lost_mark else None
 
 
 def marked(incident: IncidentRecord, now: float) -> IncidentRecord:

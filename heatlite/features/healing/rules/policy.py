@@ -30,7 +30,7 @@ ANY_SOURCE = "*"
 """All sources of reports; marks by request and failed checks must be named."""
 
 
-class Limit(Struct, frozen=True):
+class MemberLimit(Struct, frozen=True):
     """A number of members, or per cent of them."""
 
     number: int
@@ -46,7 +46,7 @@ class Limit(Struct, frozen=True):
         return max(1, members * self.number // 100)
 
     @classmethod
-    def read(cls, given: object) -> "Limit":
+    def read(cls, given: object) -> "MemberLimit":
         """Read a checked value of a document."""
         if isinstance(given, str):
             return cls(int(given.removesuffix("%")), given.endswith("%"))
@@ -73,9 +73,9 @@ class PolicySettings(Struct, frozen=True):
     grace: int = 600
     hold: int = 60
     reports: int = 1
-    max_unhealthy: Limit = Limit(30, True)
+    max_unhealthy: MemberLimit = MemberLimit(30, True)
     min_unhealthy: int = 1
-    parallel: Limit = Limit(1)
+    parallel: MemberLimit = MemberLimit(1)
     cooldown: int = 300
     max_repairs: int = 3
     repairs_per: int = 3600
@@ -114,7 +114,7 @@ class PolicySettings(Struct, frozen=True):
         return max(self.repairs_per, self.min_healthy, longest, *map(self.settle, self.ladder))
 
 
-class Policy(Struct, frozen=True):
+class TreePolicy(Struct, frozen=True):
     """The policy of a tree."""
 
     top: PolicySettings = PolicySettings()
@@ -146,7 +146,7 @@ class Policy(Struct, frozen=True):
         return self.top if scope.startswith("type:") else self.at(scope)
 
 
-DEFAULT = Policy()
+DEFAULT = TreePolicy()
 """The policy of a tree without one."""
 
 
@@ -215,28 +215,28 @@ class SettingsDocument(Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """Steps in their order. Steps that the type cannot do are skipped."""
 
 
-class Rule(SettingsDocument, frozen=True, kw_only=True):
+class PathRule(SettingsDocument, frozen=True, kw_only=True):
     """The settings for some paths."""
 
     match: Annotated[str, Meta(min_length=1, max_length=1024)]
     """Pattern of paths. The first rule that matches changes what it names."""
 
 
-class PolicyDocument(SettingsDocument, frozen=True, kw_only=True):
+class HealingPolicyDocument(SettingsDocument, frozen=True, kw_only=True):
     """The document of a policy."""
 
     healing_policy: Literal["2026-11-22"]
     """The version of the format."""
-    rules: Annotated[list[Rule], Meta(max_length=100)] = []
+    rules: Annotated[list[PathRule], Meta(max_length=100)] = []
     """Settings for paths: all of the above, for a pattern."""
 
 
-def read_policy(document: Json) -> Policy:
+def read_policy(document: Json) -> TreePolicy:
     """Read the document of a policy. Raises HTTPBadRequest with all its faults."""
     try:
-        given = convert(document, PolicyDocument)
+        given = convert(document, HealingPolicyDocument)
     except ValidationError as error:
-        found = sorted(faults(schema_of(PolicyDocument), document), key=lambda one: str(one.absolute_path))
+        found = sorted(faults(schema_of(HealingPolicyDocument), document), key=lambda one: str(one.absolute_path))
         named = [(("healing", *one.absolute_path), explain(one)) for one in found] or [(("healing",), str(error))]
         raise _refusal([Problem(path, text, error="HTTPBadRequest") for path, text in named]) from None
     problems: list[Problem] = []
@@ -246,7 +246,7 @@ def read_policy(document: Json) -> Policy:
     ]
     if problems:
         raise _refusal(problems)
-    return Policy(top, tuple(rules))
+    return TreePolicy(top, tuple(rules))
 
 
 def check_policy(document: Json) -> None:
@@ -278,7 +278,7 @@ def _changed(
     """Return the settings of a part of a document. Adds faults of its windows."""
     found = _named(given, PolicySettings.__struct_fields__)
     for name in found.keys() & {"max_unhealthy", "parallel"}:
-        found[name] = Limit.read(found[name])
+        found[name] = MemberLimit.read(found[name])
     if given.confirm is not UNSET:
         found |= _named(given.confirm, Confirmation.__struct_fields__)
     if given.max_repairs is not UNSET:

@@ -26,24 +26,24 @@ from heatlite.features.healing.terms import (
     IncidentState,
     Word,
 )
-from heatlite.store.feature_store import FeatureStore, HealthTable, Moved, ObjectNews, OldRows, Rule
+from heatlite.store.feature_store import ConsistencyRule, FeatureStore, HealthTable, Moved, ObjectNews, OldRows
 from heatlite.store.records import EventRecord, HealthNote, ResourceRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.writes.large_values import ProjectValues
 
 RULES = (
-    Rule(
+    ConsistencyRule(
         "an open incident has a time to look at it, and one under repair its action",
         "incident",
         "SELECT id, state FROM incident WHERE state <> 'CLOSED' AND (due IS NULL OR open_key IS NULL)"
         " OR state = 'REPAIRING' AND action_id IS NULL",
     ),
-    Rule(
+    ConsistencyRule(
         "a closed incident is looked at no more",
         "incident",
         "SELECT id, state FROM incident WHERE state = 'CLOSED' AND (due IS NOT NULL OR open_key IS NOT NULL)",
     ),
-    Rule(
+    ConsistencyRule(
         "a repair that has not ended belongs to an incident under repair",
         "repair",
         "SELECT id, incident_id FROM repair WHERE ended_at IS NULL AND NOT EXISTS (SELECT 1 FROM incident"

@@ -23,8 +23,8 @@ from heatlite.core.config import Auth, BadSetting, Settings
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import MAX_DEPTH, AnyMap, JsonMap, dump, is_deeper, parse_finite, without_nul
 from heatlite.core.redaction.masking import origin
-from heatlite.engine.outbound.egress import EgressHosts, Refused, connection, exchange, path_of
-from heatlite.features.nodes.agents.sync import Answer, ReportedAction, Step
+from heatlite.engine.outbound.egress import EgressHosts, RefusedHost, connection, exchange, path_of
+from heatlite.features.nodes.agents.sync import AgentReport, ReportedAction, ReportedStep
 from heatlite.features.nodes.feature import NodeSettings
 from heatlite.features.nodes.states import NodeActionState
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord
@@ -151,7 +151,7 @@ class Line:
         self._parts = parts
         self._secret = secret
 
-    def changes(self, instance: str, revision: int) -> Answer:
+    def changes(self, instance: str, revision: int) -> AgentReport:
         """Return the changes since a revision of the agent's database.
 
         All of another database. Raises NodeFault.
@@ -166,7 +166,7 @@ class Line:
             answer = replace(page, actions=(*answer.actions, *page.actions))
         return answer
 
-    def _page(self, instance: str, revision: int) -> Answer:
+    def _page(self, instance: str, revision: int) -> AgentReport:
         since = urlencode({"instance": instance, "revision": revision})
         return _answer(self._ask("GET", f"/v1/changes?{since}", None))
 
@@ -244,7 +244,7 @@ class Agents:
         try:
             parts = urlsplit(url)
             self._hosts.address(parts, time.monotonic() + SECONDS)
-        except (Refused, ValueError) as error:
+        except (RefusedHost, ValueError) as error:
             raise HTTPBadRequest(f"url: the server does not connect to {origin(url)}: {error}.") from None
         except TimeoutError:
             raise HTTPBadRequest(f"url: the host name of {origin(url)} could not be resolved in time.") from None
@@ -264,7 +264,7 @@ class Agents:
             trust = self._trust if parts.scheme == "https" else None
             with connection(parts, self._hosts.address(parts, end), end, trust, REACH) as connected:
                 yield Line(connected, parts, node.secret)
-        except Refused as error:
+        except RefusedHost as error:
             raise NodeFault(f"the server does not connect to it: {error}") from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             if time.monotonic() >= end:
@@ -314,15 +314,15 @@ def _as(kind: type[Kind], value: JsonMap) -> Kind:
         raise NodeFault(f"its answer is not in the form that was agreed on: {where}") from None
 
 
-def _answer(value: JsonMap) -> Answer:
+def _answer(value: JsonMap) -> AgentReport:
     """Return an answer as a record. Raises NodeFault for an invalid one."""
     found = _as(_Changes, value)
     if found.unchanged:
-        return Answer(found.instance, found.revision)
+        return AgentReport(found.instance, found.revision)
     if found.kinds is None or found.known is None or found.actions is None:
         raise NodeFault("its answer is not in the form that was agreed on: kinds, known or actions are missing")
     actions = tuple(map(_reported_action, found.actions))
-    return Answer(found.instance, found.revision, found.kinds, frozenset(found.known), actions, found.more)
+    return AgentReport(found.instance, found.revision, found.kinds, frozenset(found.known), actions, found.more)
 
 
 def _reported_action(found: _Action) -> ReportedAction:
@@ -341,7 +341,9 @@ def _reported_action(found: _Action) -> ReportedAction:
         outputs=action.outputs,
         error=action.error,
         history=tuple(
-            Step(_moment(line.time), NodeActionState(line.state), line.reason) for line in reversed(found.history)
+            ReportedStep(
+                _moment(line.time), NodeActionState(line.state), line.reason
+            ) for line in reversed(found.history)
         ),
     )
 

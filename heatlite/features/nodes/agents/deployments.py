@@ -18,10 +18,10 @@ from heatlite.core.errors import HeatliteError
 from heatlite.core.json import Json, JsonMap
 from heatlite.engine.operations.signals import Signals
 from heatlite.engine.operations.software_configs import IN_PROGRESS
-from heatlite.features.nodes.states import PENDING, NodeActionState, Origin, Requester
+from heatlite.features.nodes.states import PENDING, NodeActionState, Requester, TransitionOrigin
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
 from heatlite.features.nodes.store.store import NodeStore
-from heatlite.features.nodes.transitions import Ledger, new_action
+from heatlite.features.nodes.transitions import NodeLedger, new_action
 from heatlite.store.records import ResourceRecord, SoftwareDeploymentRecord
 from heatlite.store.store import Store
 
@@ -39,7 +39,7 @@ NO_STATUS = -1
 """Stands for the exit status of an action that did not run to its end."""
 
 
-class Waiting(Struct, frozen=True):
+class WaitingDeployment(Struct, frozen=True):
     """A deployment whose server has not answered yet."""
 
     deployment: SoftwareDeploymentRecord
@@ -57,19 +57,19 @@ class Waiting(Struct, frozen=True):
 class Deployments:
     """Creates, ends and answers the node actions of deployments in an orchestration."""
 
-    def __init__(self, store: Store, clock: Clock, ledger: Ledger, signals: Signals) -> None:
+    def __init__(self, store: Store, clock: Clock, ledger: NodeLedger, signals: Signals) -> None:
         self._store = store
         self._rows = store.of(NodeStore)
         self._clock = clock
         self._ledger = ledger
         self._signals = signals
 
-    def look(self, nodes: Sequence[NodeRecord]) -> list[Waiting]:
+    def look(self, nodes: Sequence[NodeRecord]) -> list[WaitingDeployment]:
         """Return the deployments that wait for one of the nodes."""
         carrying = [node for node in nodes if node.deployments]
         return list(self._waiting(carrying)) if carrying else []
 
-    def _waiting(self, nodes: Sequence[NodeRecord]) -> Iterator[Waiting]:
+    def _waiting(self, nodes: Sequence[NodeRecord]) -> Iterator[WaitingDeployment]:
         store, project = self._store, nodes[0].project
         objects = store.resources.objects([node.id for node in nodes])
         node_of = {objects[node.id]: node for node in nodes if node.id in objects}
@@ -87,9 +87,9 @@ class Deployments:
             }
             outputs: list[Json] = [one["name"] for one in config.outputs]
             args: JsonMap = {"config": config.config, "inputs": inputs, "outputs": outputs}
-            yield Waiting(deployment, row, node_of[deployment.server_id], args)
+            yield WaitingDeployment(deployment, row, node_of[deployment.server_id], args)
 
-    def action(self, waiting: Waiting) -> NodeActionRecord:
+    def action(self, waiting: WaitingDeployment) -> NodeActionRecord:
         """Return the node action for a deployment.
 
         It needs no approval: the author of the deployment could run the same with any other agent on the server.
@@ -102,11 +102,11 @@ class Deployments:
         )
         return replace(action, deployment_id=waiting.deployment.id)
 
-    def put(self, lacking: Sequence[Waiting]) -> None:
+    def put(self, lacking: Sequence[WaitingDeployment]) -> None:
         """Create the missing node actions, in a transaction that holds the nodes' tree."""
         known = {action.id for action in self._rows.node_actions.existing([one.action_id for one in lacking])}
         new = [self.action(one) for one in lacking if one.action_id not in known]
-        lines = [NodeTransitionRecord(one.id, one.created_at, one.state, Origin.SERVER, USER) for one in new]
+        lines = [NodeTransitionRecord(one.id, one.created_at, one.state, TransitionOrigin.SERVER, USER) for one in new]
         self._ledger.put(new, lines)
 
     def withdraw(self, actions: Sequence[NodeActionRecord]) -> None:
@@ -120,13 +120,17 @@ class Deployments:
                 continue
             if action.state in PENDING and action.sent_at is None:
                 action = replace(action, state=NodeActionState.CANCELLED, error=WITHDRAWN, updated_at=now)
-                lines.append(NodeTransitionRecord(action.id, now, action.state, Origin.SERVER, reason=WITHDRAWN))
+                lines.append(
+                    NodeTransitionRecord(action.id, now, action.state, TransitionOrigin.SERVER, reason=WITHDRAWN)
+                )
             else:
                 action = replace(action, cancel_asked=True, updated_at=now)
             changed.append(action)
         self._ledger.record(changed, lines)
 
-    def stale(self, actions: Sequence[NodeActionRecord], waiting: Sequence[Waiting]) -> list[NodeActionRecord]:
+    def stale(
+        self, actions: Sequence[NodeActionRecord], waiting: Sequence[WaitingDeployment]
+    ) -> list[NodeActionRecord]:
         """Return the node actions whose deployments have ended or gone."""
         current = {one.action_id for one in waiting}
         found = []
@@ -138,7 +142,7 @@ class Deployments:
                     found.append(action)
         return found
 
-    def answer(self, waiting: Waiting, action: NodeActionRecord) -> None:
+    def answer(self, waiting: WaitingDeployment, action: NodeActionRecord) -> None:
         """Signal the end of its node action to a deployment, as a server would.
 
         Call outside of a transaction that holds the node's tree: the deployment may be in another tree.

@@ -14,7 +14,7 @@ from heatlite.features.nodes.agents.client import NodeFault
 from heatlite.features.nodes.agents.deployments import Deployments
 from heatlite.features.nodes.agents.push import Push
 from heatlite.features.nodes.agents.session import BATCH, Turn, batches, by_node, line_of
-from heatlite.features.nodes.agents.sync import Answer, compare
+from heatlite.features.nodes.agents.sync import AgentReport, compare
 from heatlite.features.nodes.states import AT_AGENT, PENDING, NodeActionState, NodeState
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
 
@@ -115,7 +115,7 @@ class Orchestration:
     def _pull(self, nodes: Sequence[NodeRecord]) -> dict[str, NodeRecord]:
         """Poll all agents. Returns the answers by node id."""
         up: dict[str, NodeRecord] = {}
-        batch: list[tuple[NodeRecord, Answer | NodeFault]] = []
+        batch: list[tuple[NodeRecord, AgentReport | NodeFault]] = []
         for node, answer in self._turn.each(nodes, self._changes):
             if isinstance(answer, NodeFault):
                 self._turn.report.errors[self._turn.names[node.id]] = answer.brief
@@ -132,15 +132,15 @@ class Orchestration:
             self._learn(batch, up)
         return up
 
-    def _changes(self, node: NodeRecord) -> Answer:
+    def _changes(self, node: NodeRecord) -> AgentReport:
         with self._turn.agents.line(node) as line:
             return line.changes(node.instance, node.revision)
 
-    def _learn(self, batch: Sequence[tuple[NodeRecord, Answer | NodeFault]], up: dict[str, NodeRecord]) -> None:
+    def _learn(self, batch: Sequence[tuple[NodeRecord, AgentReport | NodeFault]], up: dict[str, NodeRecord]) -> None:
         """Write the answers of agents. Nodes of silent agents become UNREACHABLE."""
         turn = self._turn
         now, rows = turn.clock.now(), turn.rows
-        ids = [told.id for _, answer in batch if isinstance(answer, Answer) for told in answer.actions]
+        ids = [told.id for _, answer in batch if isinstance(answer, AgentReport) for told in answer.actions]
         with self._turn.writing():
             now_known = rows.nodes.existing([node.id for node, _ in batch])
             records = rows.node_actions.open_of_nodes([node.id for node, _ in batch])

@@ -19,7 +19,7 @@ from heatlite.features.nodes.agents.orchestration import Orchestration
 from heatlite.features.nodes.agents.session import Interrupted, Turn
 from heatlite.features.nodes.store.records import OrchestrationRecord
 from heatlite.features.nodes.store.store import NodeStore
-from heatlite.features.nodes.transitions import Ledger
+from heatlite.features.nodes.transitions import NodeLedger
 from heatlite.store.errors import Fenced
 from heatlite.store.store import Store
 
@@ -40,7 +40,13 @@ class Orchestrator:
     """Starts due orchestrations. Call `start` once; `stop` leaves the rest to others."""
 
     def __init__(
-        self, store: Store, clock: Clock, settings: Settings, agents: Agents, ledger: Ledger, deployments: Deployments,
+        self,
+        store: Store,
+        clock: Clock,
+        settings: Settings,
+        agents: Agents,
+        ledger: NodeLedger,
+        deployments: Deployments,
         timer: Timer,
     ) -> None:
         self._store = store

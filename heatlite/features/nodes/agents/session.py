@@ -15,7 +15,7 @@ from heatlite.core.config import Settings
 from heatlite.core.json import JsonMap
 from heatlite.features.nodes.agents.client import Agents, NodeFault
 from heatlite.features.nodes.feature import NodeSettings
-from heatlite.features.nodes.states import Origin
+from heatlite.features.nodes.states import TransitionOrigin
 from heatlite.features.nodes.store.records import (
     NodeActionRecord,
     NodeRecord,
@@ -23,7 +23,7 @@ from heatlite.features.nodes.store.records import (
     OrchestrationRecord,
 )
 from heatlite.features.nodes.store.store import NodeStore
-from heatlite.features.nodes.transitions import Ledger
+from heatlite.features.nodes.transitions import NodeLedger
 from heatlite.store.store import Store
 
 BATCH = 100
@@ -41,7 +41,7 @@ class Interrupted(Exception):
     """The engine stops; another one continues."""
 
 
-class Report(Struct):
+class OrchestrationResult(Struct):
     """Result of an orchestration."""
 
     nodes: int = 0
@@ -77,7 +77,7 @@ class Turn:
         clock: Clock,
         settings: Settings,
         agents: Agents,
-        ledger: Ledger,
+        ledger: NodeLedger,
         claimed: OrchestrationRecord,
         stopping: threading.Event,
     ) -> None:
@@ -89,7 +89,7 @@ class Turn:
         self.agents = agents
         self.ledger = ledger
         self.root_id = claimed.root_id
-        self.report = Report()
+        self.report = OrchestrationResult()
         self.names: Mapping[str, str] = {}
         """Names of the nodes in the report, by id."""
         self._claimed = claimed
@@ -175,7 +175,7 @@ class Turn:
 
 def line_of(action: NodeActionRecord, now: float, reason: str) -> NodeTransitionRecord:
     """Return the server's history line about an action as it is now."""
-    return NodeTransitionRecord(action.id, now, action.state, Origin.SERVER, reason=reason)
+    return NodeTransitionRecord(action.id, now, action.state, TransitionOrigin.SERVER, reason=reason)
 
 
 def batches(things: Sequence[Given]) -> list[Sequence[Given]]:

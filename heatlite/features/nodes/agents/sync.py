@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from heatlite.core.json import JsonMap
-from heatlite.features.nodes.states import AT_AGENT, MOVES, NodeActionState, NodeState, Origin, Requester
+from heatlite.features.nodes.states import AT_AGENT, MOVES, NodeActionState, NodeState, Requester, TransitionOrigin
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord, NodeTransitionRecord
 
 LOST_REASON = "The agent has lost it"
@@ -23,7 +23,7 @@ Digest = Callable[[str, JsonMap, str], str]
 """Function that returns the digest of kind, args and node id."""
 
 
-class Step(Struct, frozen=True):
+class ReportedStep(Struct, frozen=True):
     """A history line as the agent reports it."""
 
     time: float
@@ -46,11 +46,11 @@ class ReportedAction(Struct, frozen=True):
     progress: JsonMap
     outputs: JsonMap
     error: str
-    history: Sequence[Step]
+    history: Sequence[ReportedStep]
     """Oldest first."""
 
 
-class Answer(Struct, frozen=True):
+class AgentReport(Struct, frozen=True):
     """Changes reported by an agent."""
 
     instance: str
@@ -64,7 +64,7 @@ class Answer(Struct, frozen=True):
     """True if more changes did not fit into the answer."""
 
 
-class Changes(Struct, frozen=True):
+class RecordChanges(Struct, frozen=True):
     """Records to write."""
 
     node: NodeRecord
@@ -80,14 +80,14 @@ class Changes(Struct, frozen=True):
 
 
 def compare(
-    node: NodeRecord, records: Mapping[str, NodeActionRecord], answer: Answer, digest: Digest, now: float
-) -> Changes:
+    node: NodeRecord, records: Mapping[str, NodeActionRecord], answer: AgentReport, digest: Digest, now: float
+) -> RecordChanges:
     """Return the changes that an agent's answer makes.
 
     `records` holds, by id, all unfinished actions of the node and all actions with an id of the answer.
     """
     if answer.known is None:
-        return Changes(_answered(node, replace(node, state=NodeState.UP, reason=""), now))
+        return RecordChanges(_answered(node, replace(node, state=NodeState.UP, reason=""), now))
     answering = replace(
         node,
         state=NodeState.UP,
@@ -96,7 +96,7 @@ def compare(
         revision=answer.revision,
         kinds=list(answer.kinds),
     )
-    changes = Changes(_answered(node, answering, now))
+    changes = RecordChanges(_answered(node, answering, now))
     for told in {told.id: told for told in answer.actions}.values():
         record = records.get(told.id)
         if record is None:
@@ -111,7 +111,7 @@ def compare(
             if merged.digest != record.digest:
                 changes.lines.append(_another(record, merged, now))
         changes.told[told.id] = [
-            NodeTransitionRecord(told.id, step.time, step.state, Origin.AGENT, reason=step.reason)
+            NodeTransitionRecord(told.id, step.time, step.state, TransitionOrigin.AGENT, reason=step.reason)
             for step in told.history
         ]
     known = answer.known | {told.id for told in answer.actions}
@@ -119,7 +119,9 @@ def compare(
         if record.node_id == node.id and record.state in AT_AGENT and record.id not in known:
             lost = NodeActionState.LOST
             changes.changed.append(replace(record, state=lost, error=LOST_REASON, updated_at=now))
-            changes.lines.append(NodeTransitionRecord(record.id, now, lost, Origin.SERVER, reason=LOST_REASON))
+            changes.lines.append(
+                NodeTransitionRecord(record.id, now, lost, TransitionOrigin.SERVER, reason=LOST_REASON)
+            )
     return changes
 
 
@@ -157,7 +159,7 @@ def _another(record: NodeActionRecord, merged: NodeActionRecord, now: float) -> 
     """Return the history line of an action with changed contents."""
     now_is, was = (f"{one.kind} (digest {one.digest})" for one in (merged, record))
     reason = ANOTHER_REASON.format(now=now_is, was=was)
-    return NodeTransitionRecord(record.id, now, merged.state, Origin.SERVER, reason=reason)
+    return NodeTransitionRecord(record.id, now, merged.state, TransitionOrigin.SERVER, reason=reason)
 
 
 def _overwritten(record: NodeActionRecord, told: ReportedAction, digest: Digest) -> NodeActionRecord:

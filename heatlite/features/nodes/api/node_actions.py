@@ -52,7 +52,7 @@ class NewNodeAction(Body, frozen=True):
     """A UUID of the caller's own. A repeated request with it answers the first one's action as it is now."""
 
 
-class Decision(Body, frozen=True):
+class NodeDecision(Body, frozen=True):
     """The approval or the rejection of what was read."""
 
     digest: str | None = None
@@ -181,4 +181,4 @@ def _uuid(given: str) -> str:
 
 def digest_of(req: Request) -> str | None:
     """Return the digest that the decision refers to, if its body has one."""
-    return bodies.checked_or_empty(req, Decision).digest
+    return bodies.checked_or_empty(req, NodeDecision).digest

@@ -10,7 +10,7 @@ from heatlite.api.wire.views import action_url, link, project_url
 from heatlite.core.clock import to_text
 from heatlite.core.json import JsonMap, as_map
 from heatlite.features.nodes.agents.registration import RefusedAgent
-from heatlite.features.nodes.playbooks import Plan
+from heatlite.features.nodes.playbooks import RunPlan
 from heatlite.features.nodes.redaction import NodeVeil
 from heatlite.features.nodes.states import NodeActionState, NodeState
 from heatlite.features.nodes.store.records import (
@@ -155,7 +155,7 @@ def playbook(base: str, record: NodePlaybookRecord) -> JsonMap:
     return {**playbook_summary(base, record), "document": record.document}
 
 
-def playbook_plan(plan: Plan) -> JsonMap:
+def playbook_plan(plan: RunPlan) -> JsonMap:
     """Return the plan of a run, without arguments for agents: they may be secret."""
     return {
         "stages": [

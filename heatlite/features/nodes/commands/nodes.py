@@ -20,7 +20,7 @@ from heatlite.cli.arguments import (
 )
 from heatlite.cli.client import Client, Object, an_object, objects, part, text
 from heatlite.cli.commands.actions import TIMED_OUT, follow, matching, pages, print_page
-from heatlite.cli.errors import CommandError, Misuse, Refused
+from heatlite.cli.errors import CommandError, Misuse, RefusedRequest
 from heatlite.cli.output import render
 from heatlite.cli.session import Host, connect
 from heatlite.core.json import Json, JsonMap, as_map, parse
@@ -229,7 +229,7 @@ def _decide(arguments: argparse.Namespace, host: Host, decision: str) -> int:
                     body = {"digest": _find(session.client, action).get("digest")}
                 path = f"/node_actions/{part(action)}/{decision}"
                 decided = an_object(session.client.request("POST", path, body), "node_action")
-            except Refused as error:
+            except RefusedRequest as error:
                 failed = True
                 print(f"heatlite: {action}: {error} (HTTP {error.status})", file=sys.stderr)
                 continue

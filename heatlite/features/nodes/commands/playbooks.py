@@ -8,7 +8,7 @@ from pathlib import Path
 from heatlite.cli.arguments import LISTING, STACK, CommandGroup, argument, named, number
 from heatlite.cli.client import Client, Object, Stack, an_object, objects, part, text
 from heatlite.cli.commands.actions import ACTION, ENDED, find, line, pages
-from heatlite.cli.errors import CommandError, Misuse, Refused, describe
+from heatlite.cli.errors import CommandError, Misuse, RefusedRequest, describe
 from heatlite.cli.output import progress, render
 from heatlite.cli.session import Host, Session, connect
 from heatlite.cli.transport import Unreachable
@@ -148,14 +148,14 @@ def _wait(session: Session, stack: Stack, action: Object, after: str | None) -> 
     return 1
 
 
-def _follow(client: Client, stack: Stack, action_id: str, after: str | None, shown: progress.View) -> Object:
+def _follow(client: Client, stack: Stack, action_id: str, after: str | None, shown: progress.ProgressView) -> Object:
     pause, notice, is_told = progress.FIRST_PAUSE, progress.SuspensionNotice(stack.name), False
     while True:
         try:
             # Read the status before the events, so that these include its cause.
             now = find(client, action_id)
             news = client.events(stack, after, NESTED)
-        except Refused as error:
+        except RefusedRequest as error:
             is_told = progress.tell_outage(error, is_told)
             time.sleep(progress.MAX_PAUSE)
             continue

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from heatlite.core.json import JsonMap
-from heatlite.features.nodes.states import ENDED, NodeActionState, NodeState, Origin, Requester
+from heatlite.features.nodes.states import ENDED, NodeActionState, NodeState, Requester, TransitionOrigin
 
 
 class NodeRecord(Struct, frozen=True):
@@ -114,7 +114,7 @@ class NodeTransitionRecord(Struct, frozen=True):
     action_id: str
     time: float
     state: NodeActionState
-    origin: Origin
+    origin: TransitionOrigin
     user: str | None = None
     reason: str = ""
 

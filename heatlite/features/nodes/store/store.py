@@ -11,7 +11,7 @@ from heatlite.features.nodes.store.nodes import Nodes, Orchestrations
 from heatlite.features.nodes.store.playbooks import Playbooks
 from heatlite.features.nodes.store.tables import MODELS, NodeAction, NodeTransition
 from heatlite.store.actions.table import OPEN
-from heatlite.store.feature_store import FeatureStore, Moved, OldRows, Rule
+from heatlite.store.feature_store import ConsistencyRule, FeatureStore, Moved, OldRows
 from heatlite.store.records import ActionRecord
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.writes.large_values import ProjectValues
@@ -25,42 +25,42 @@ _PENDING = f"state IN {_any_of(PENDING)}"
 _OPEN = f"state NOT IN {_any_of(ENDED)}"
 
 RULES = (
-    Rule(
+    ConsistencyRule(
         "an open run of a playbook has open node actions",
         "action",
         f"SELECT id, status FROM action WHERE verb = 'PLAYBOOK' AND {OPEN} AND NOT EXISTS "
         f"(SELECT 1 FROM node_action WHERE run_id = action.id AND {_OPEN})",
     ),
-    Rule(
+    ConsistencyRule(
         "an ended run of a playbook has no unsent node actions",
         "node action",
         f"SELECT id, run_id FROM node_action WHERE {_PENDING} AND sent_at IS NULL AND EXISTS "
         f"(SELECT 1 FROM action WHERE action.id = run_id AND NOT {OPEN})",
     ),
-    Rule(
+    ConsistencyRule(
         "a node of a deleted stack is deleted",
         "node",
         "SELECT id, stack_id FROM node WHERE NOT EXISTS (SELECT 1 FROM stack WHERE stack.id = node.stack_id"
         " AND (stack.deleted_at IS NULL OR stack.deleted_at >= {late}))",
     ),
-    Rule(
+    ConsistencyRule(
         "an open node action has a node",
         "node action",
         f"SELECT id, node_id FROM node_action WHERE {_OPEN} AND NOT EXISTS "
         "(SELECT 1 FROM node WHERE node.id = node_action.node_id)",
     ),
-    Rule(
+    ConsistencyRule(
         "a tree with open node actions has an orchestration",
         "node action",
         f"SELECT id, root_id FROM node_action WHERE {_OPEN} AND NOT EXISTS "
         "(SELECT 1 FROM orchestration WHERE orchestration.root_id = node_action.root_id)",
     ),
-    Rule(
+    ConsistencyRule(
         "an unapproved node action was not sent",
         "node action",
         "SELECT id, node_id FROM node_action WHERE state = 'PENDING_APPROVE' AND (sent_at IS NOT NULL OR attempts > 0)",
     ),
-    Rule(
+    ConsistencyRule(
         "the history of a pending node action has its state",
         "node action",
         f"SELECT id, state FROM node_action WHERE {_PENDING} AND NOT EXISTS (SELECT 1 FROM node_transition"

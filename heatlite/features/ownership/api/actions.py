@@ -10,7 +10,7 @@ from heatlite.engine.state.requests import ShownPlan, StackAction
 from heatlite.features.ownership.bodies import DetachRequest, ImportRequest, MoveRequest
 from heatlite.features.ownership.detaching import Detachments
 from heatlite.features.ownership.importing import Imports
-from heatlite.features.ownership.moving import Moves
+from heatlite.features.ownership.moving import ResourceMoves
 from heatlite.store.records import StackRecord
 
 
@@ -31,10 +31,10 @@ def actions(components: Components) -> Mapping[str, StackAction]:
         return components.of(Detachments).plan(caller, stack, convert(value, DetachRequest, "detach"))
 
     def start_move(caller: Context, stack: StackRecord, value: Json) -> None:
-        components.of(Moves).start(caller, stack, approved(value, MoveRequest, "move"), {"move": value})
+        components.of(ResourceMoves).start(caller, stack, approved(value, MoveRequest, "move"), {"move": value})
 
     def plan_move(caller: Context, stack: StackRecord, value: Json) -> ShownPlan:
-        return components.of(Moves).plan(caller, stack, convert(value, MoveRequest, "move"))
+        return components.of(ResourceMoves).plan(caller, stack, convert(value, MoveRequest, "move"))
 
     return {
         "move": StackAction(start_move, plan_move),

@@ -8,7 +8,7 @@ from pathlib import Path
 from heatlite.cli.arguments import ENVIRONMENT, PARAMETER, YES, CommandGroup, argument, repeatable
 from heatlite.cli.client import Object, Stack, an_object, objects, text
 from heatlite.cli.commands.following import require_stack
-from heatlite.cli.errors import CommandError, Misuse, Refused
+from heatlite.cli.errors import CommandError, Misuse, RefusedRequest
 from heatlite.cli.files import gather, load_file, parameters
 from heatlite.cli.output import plans, progress, render, template_files
 from heatlite.cli.questions import agree, need_consent
@@ -62,7 +62,7 @@ def import_(arguments: argparse.Namespace, host: Host) -> int:
         except CommandError as error:
             if found is None:
                 client.request("DELETE", stack.path)  # nothing is in it
-            if isinstance(error, Refused) and arguments.format == "json":
+            if isinstance(error, RefusedRequest) and arguments.format == "json":
                 print(dump({"imported": [], "refused": [_refusal(error)]}))
             raise
     imported: list[Json] = [
@@ -140,7 +140,7 @@ def _draw(plan: Object) -> None:
                 print(f"  {text(one.get('path'))}{text(one.get('pointer'))}: {words}{why}")
 
 
-def _refusal(error: Refused) -> JsonMap:
+def _refusal(error: RefusedRequest) -> JsonMap:
     """Return a refused import for the report."""
     found = re.search(r"resources\.([^:\s]+):", str(error))
     return {"path": "" if found is None else found[1], "code": error.status, "message": str(error)}

@@ -8,7 +8,7 @@ from heatlite.features.ownership.errors import DefinitionOutdated
 from heatlite.features.ownership.store.tables import MODELS, UnnamedResource
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.database.statements import Value
-from heatlite.store.feature_store import FeatureStore, Moved, ObjectNews, OldRows, Rule, Series
+from heatlite.store.feature_store import ConsistencyRule, FeatureStore, Moved, ObjectNews, OldRows, Series
 from heatlite.store.records import EventRecord
 from heatlite.store.stacks.adoptions import ROWS
 
@@ -40,7 +40,7 @@ class OwnershipStore(FeatureStore):
     series = Series("ownership", Path(__file__).parent)
     of_stacks = {"unnamed_resource": "stack_id"}
     rules = (
-        Rule(
+        ConsistencyRule(
             "an object has one owner",
             "resource",
             "SELECT resource.id, resource.physical_id FROM resource JOIN stack ON stack.id = resource.stack_id"

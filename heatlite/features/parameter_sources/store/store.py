@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from heatlite.core.json import dump, parse
 from heatlite.features.parameter_sources.store.records import Reading
 from heatlite.features.parameter_sources.store.tables import Reading as Model
-from heatlite.store.feature_store import FeatureStore, Rule, Series
+from heatlite.store.feature_store import ConsistencyRule, FeatureStore, Series
 from heatlite.store.rows import Codec, Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.writes.batch import Table
@@ -27,7 +27,7 @@ class ReadingStore(FeatureStore):
     series = Series("parameter_sources", Path(__file__).parent)
     of_stacks = {"reading": "reader_id"}
     rules = (
-        Rule(
+        ConsistencyRule(
             "a reading has the stack that it is for",
             "reading",
             "SELECT id, reader_id FROM reading WHERE NOT EXISTS (SELECT 1 FROM stack WHERE stack.id = reader_id)",

@@ -14,7 +14,7 @@ from heatlite.features.quota.store.records import Reservation
 from heatlite.features.quota.store.tables import QuotaRelease, QuotaReservation
 from heatlite.store.actions.table import LIVE
 from heatlite.store.database.sql import chunks, marks
-from heatlite.store.feature_store import FeatureStore, OldRows, Rule, Series
+from heatlite.store.feature_store import ConsistencyRule, FeatureStore, OldRows, Series
 from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.writes.batch import Table
@@ -41,7 +41,7 @@ class QuotaStore(FeatureStore):
     tables = (QuotaReservation, QuotaRelease)
     series = Series("quota", Path(__file__).parent)
     rules = (
-        Rule(
+        ConsistencyRule(
             "a reservation is of an action that has not ended",
             "quota_reservation",
             f"SELECT action_id, holder FROM quota_reservation WHERE NOT {_ALIVE}",

@@ -3,7 +3,7 @@
 from heatlite.core.clock import to_text
 from heatlite.core.json import JsonMap
 from heatlite.core.wire.base import shown
-from heatlite.features.revisions.differences import Change
+from heatlite.features.revisions.differences import RevisionChange
 from heatlite.features.revisions.store.records import RevisionSummary
 from heatlite.features.revisions.wire import DefinitionChange, ListedRevision
 
@@ -26,6 +26,6 @@ def listed(record: RevisionSummary) -> JsonMap:
     )
 
 
-def change(found: Change) -> JsonMap:
+def change(found: RevisionChange) -> JsonMap:
     """Return a difference of two revisions."""
     return shown(DefinitionChange(place=".".join(map(str, found.path)), old=found.old, new=found.new))

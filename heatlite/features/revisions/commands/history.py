@@ -6,7 +6,7 @@ import shlex
 from heatlite.cli.arguments import FOLLOWED, STACK, YES, CommandGroup, argument, number
 from heatlite.cli.client import Client, Object, Stack, objects, text
 from heatlite.cli.commands.following import change, may_leave, start
-from heatlite.cli.errors import Misuse, Refused
+from heatlite.cli.errors import Misuse, RefusedRequest
 from heatlite.cli.output import plans, render
 from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, connect
@@ -58,7 +58,7 @@ def numbers(client: Client, stack: Stack) -> dict[str, Object]:
     """
     try:
         found = objects(client.request("GET", f"{stack.path}/revisions"), "revisions")
-    except Refused:
+    except RefusedRequest:
         return {}
     return {text(one.get("action_id")): {"revision": one.get("number")} for one in found}
 

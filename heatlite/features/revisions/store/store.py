@@ -7,7 +7,7 @@ from heatlite.core.status import ActionStatus
 from heatlite.features.revisions.store.records import RevisionRecord, RevisionSummary
 from heatlite.features.revisions.store.tables import Revision
 from heatlite.store.database.statements import Row
-from heatlite.store.feature_store import FeatureStore, Rule, Series
+from heatlite.store.feature_store import ConsistencyRule, FeatureStore, Series
 from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.stacks.stacks import has_secret
@@ -40,12 +40,12 @@ class RevisionStore(FeatureStore):
     series = Series("revisions", Path(__file__).parent)
     of_stacks = {"revision": "stack_id"}
     rules = (
-        Rule(
+        ConsistencyRule(
             "a revision has a stack",
             "revision",
             "SELECT id, stack_id FROM revision WHERE NOT EXISTS (SELECT 1 FROM stack WHERE stack.id = stack_id)",
         ),
-        Rule(
+        ConsistencyRule(
             "a revision has its template",
             "revision",
             "SELECT id, template_id FROM revision WHERE NOT EXISTS"

@@ -13,8 +13,8 @@ from heatlite.core.json import Json, whole_numbers
 from heatlite.core.validation import all_faults, convert
 from heatlite.core.wire.base import Body, Time
 from heatlite.engine.state.group_requests import Size
-from heatlite.features.schedules.operations import Wanted
-from heatlite.features.schedules.store.records import Task
+from heatlite.features.schedules.operations import WantedSchedule
+from heatlite.features.schedules.store.records import ScheduledTask
 
 Name: TypeAlias = Annotated[str, Meta(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}$(?!\n)")]
 
@@ -69,7 +69,7 @@ class ScheduleBody(Body, frozen=True):
     """
 
 
-def schedule(value: Json) -> Wanted:
+def schedule(value: Json) -> WantedSchedule:
     """Return the schedule of a body. Raises HTTPBadRequest with all its faults."""
     value = whole_numbers(value)
     found = all_faults(value, ScheduleBody)
@@ -79,11 +79,11 @@ def schedule(value: Json) -> Wanted:
         raise HTTPBadRequest(" ".join(found))
     given = convert(value, ScheduleBody)
     ((task, options),) = to_builtins(given.do).items()
-    return Wanted(
+    return WantedSchedule(
         given.name,
         read_line(given.cron),
         given.timezone,
-        Task(task),
+        ScheduledTask(task),
         options,
         given.window,
         given.enabled,

@@ -13,7 +13,7 @@ from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import JsonMap
 from heatlite.features.schedules.api import views
 from heatlite.features.schedules.store.store import SchedulesStore
-from heatlite.features.schedules.store.upcoming import SOURCES, Entry, Place, place_of, upcoming
+from heatlite.features.schedules.store.upcoming import SOURCES, ListPlace, UpcomingEntry, place_of, upcoming
 from heatlite.store.store import Store
 
 MAX_PAGE = 200
@@ -33,7 +33,7 @@ class ProjectSchedules:
         last = self._rows.last([one.id for one in found if one.kind == "schedule"])
         begun = self._store.actions.by_id([one.id for one in found if one.kind in ("action", "series")])
 
-        def show(entry: Entry) -> JsonMap:
+        def show(entry: UpcomingEntry) -> JsonMap:
             action = begun.get(entry.id)
             return {
                 "kind": entry.kind,
@@ -61,12 +61,12 @@ class ProjectSchedules:
         return given if found is None else found.id
 
 
-def _written(entry: Entry) -> str:
+def _written(entry: UpcomingEntry) -> str:
     place = place_of(entry)
     return f"{place.next_at!r}/{place.kind}/{place.id}"
 
 
-def _marker(req: Request) -> Place | None:
+def _marker(req: Request) -> ListPlace | None:
     """Return the place after which the page begins. Raises HTTPBadRequest."""
     given = query.text(req, "marker")
     if given is None:
@@ -79,4 +79,4 @@ def _marker(req: Request) -> Place | None:
         moment = math.nan
     if math.isnan(moment) or kind not in SOURCES or not entry_id:
         raise HTTPBadRequest(f"marker: {given!r} is none of this list. Take it from the link to the next page.")
-    return Place(moment, kind, entry_id)
+    return ListPlace(moment, kind, entry_id)

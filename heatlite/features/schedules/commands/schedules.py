@@ -9,7 +9,7 @@ from heatlite.cli.client import Client, Object, Stack, an_object, objects, part,
 from heatlite.cli.commands.actions import pages, print_page
 from heatlite.cli.commands.groups import span
 from heatlite.cli.commands.maintenance import moment
-from heatlite.cli.errors import Misuse, Refused
+from heatlite.cli.errors import Misuse, RefusedRequest
 from heatlite.cli.output import render
 from heatlite.cli.session import Host, connect
 from heatlite.core.clock import Clock
@@ -160,7 +160,7 @@ def planned(client: Client, stack: Stack) -> Sequence[str]:
     """Return when a stack sleeps, and when it ends, for a plan of its update."""
     try:
         found = objects(client.request("GET", "/schedules", query={"stack": stack.id}), "schedules")
-    except Refused as error:
+    except RefusedRequest as error:
         if error.status not in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
             raise
         return ()  # the feature is off there, or the policy hides it

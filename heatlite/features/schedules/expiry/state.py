@@ -24,7 +24,7 @@ class Then(StrEnum):
     SUSPEND = "suspend"
 
 
-class State(StrEnum):
+class ExpiryState(StrEnum):
     """State of an expiry."""
 
     PENDING = "pending"
@@ -48,7 +48,7 @@ class ExpiryRecord(Struct, frozen=True):
     set_by: str
     author: JsonMap
     """The user who set it, as `caller_context` stores callers."""
-    state: State = State.PENDING
+    state: ExpiryState = ExpiryState.PENDING
     code: str | None = None
     """Type of the error that holds it."""
     due: float | None = None
@@ -68,7 +68,7 @@ def scheduled(record: ExpiryRecord, now: float) -> ExpiryRecord:
 
 def warned(record: ExpiryRecord, now: float) -> ExpiryRecord:
     """Return an expiry after a warning."""
-    return replace(record, state=State.WARNED, code=None, due=_next(record, now))
+    return replace(record, state=ExpiryState.WARNED, code=None, due=_next(record, now))
 
 
 def renewed(record: ExpiryRecord, now: float) -> ExpiryRecord:
@@ -79,7 +79,7 @@ def renewed(record: ExpiryRecord, now: float) -> ExpiryRecord:
 
 def held(record: ExpiryRecord, code: str, now: float) -> ExpiryRecord:
     """Return an expiry that something is in the way of."""
-    return replace(record, state=State.HELD, code=code, due=now + LOOK_AGAIN)
+    return replace(record, state=ExpiryState.HELD, code=code, due=now + LOOK_AGAIN)
 
 
 def waits(record: ExpiryRecord, now: float) -> ExpiryRecord | None:
@@ -91,7 +91,7 @@ def waits(record: ExpiryRecord, now: float) -> ExpiryRecord | None:
 
 def done(record: ExpiryRecord) -> ExpiryRecord:
     """Return an expiry that has begun its action."""
-    return replace(record, state=State.DONE, code=None, due=None)
+    return replace(record, state=ExpiryState.DONE, code=None, due=None)
 
 
 def _next(record: ExpiryRecord, now: float) -> float:

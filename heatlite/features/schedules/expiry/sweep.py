@@ -33,7 +33,7 @@ from heatlite.features.schedules.expiry.operations import check_rights
 from heatlite.features.schedules.expiry.state import (
     LOOK_AGAIN,
     ExpiryRecord,
-    State,
+    ExpiryState,
     Then,
     done,
     held,
@@ -94,7 +94,7 @@ class ExpirySweep:
         if stack is None or stack.deleted_at is not None:
             with self._store.transaction():
                 self._rows.delete(record.stack_id)
-        elif record.state is State.HELD:
+        elif record.state is ExpiryState.HELD:
             obstacle = self._obstacle(stack, record) or self._begun(stack, record, is_trial=True)
             if obstacle is None:
                 self._warn(stack, record, renewed(record, now))
@@ -102,7 +102,7 @@ class ExpirySweep:
                 self._write(stack, record, held(record, wire_name(obstacle), now))
         elif now < record.expires_at:
             self._warn(stack, record, warned(record, now))
-        elif record.state is State.PENDING:  # no engine ran when it was to warn
+        elif record.state is ExpiryState.PENDING:  # no engine ran when it was to warn
             self._warn(stack, record, renewed(record, now))
         else:
             self._end(stack, record)

@@ -7,7 +7,7 @@ from heatlite.core.errors import NotSupported
 from heatlite.core.ids import new_id
 from heatlite.core.json import JsonMap, dump, parse
 from heatlite.features.schedules.store.tables import Delegation
-from heatlite.store.feature_store import FeatureStore, Rule, Series
+from heatlite.store.feature_store import ConsistencyRule, FeatureStore, Series
 
 MAX_RELEASED = 100
 """Released delegations that are read at once."""
@@ -22,7 +22,7 @@ class DelegationStore(FeatureStore):
     tables = (Delegation,)
     series = Series("schedules", Path(__file__).parent)
     rules = (
-        Rule(
+        ConsistencyRule(
             "a delegation has an owner, or is released",
             "delegation",
             "SELECT id, owner_id FROM delegation WHERE NOT released"

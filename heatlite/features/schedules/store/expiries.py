@@ -10,7 +10,7 @@ from heatlite.core.json import JsonMap
 from heatlite.core.runtime.meter import Gauge
 from heatlite.features.schedules.expiry.state import ExpiryRecord
 from heatlite.features.schedules.store.tables import Expiry
-from heatlite.store.feature_store import FeatureStore, RootRows, Rule, Series, StackFilter
+from heatlite.store.feature_store import ConsistencyRule, FeatureStore, RootRows, Series, StackFilter
 from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.writes.batch import Table
@@ -27,12 +27,12 @@ class ExpiryStore(FeatureStore):
     of_stacks = {"expiry": "stack_id"}
     stack_rows = RootRows("expiry", "stack_id")
     rules = (
-        Rule(
+        ConsistencyRule(
             "an expiry has a stack",
             "expiry",
             "SELECT stack_id, state FROM expiry WHERE NOT EXISTS (SELECT 1 FROM stack WHERE stack.id = stack_id)",
         ),
-        Rule(
+        ConsistencyRule(
             "an expiry that is not done is looked at",
             "expiry",
             "SELECT stack_id, state FROM expiry WHERE (due IS NULL) <> (state = 'done')",

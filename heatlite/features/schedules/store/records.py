@@ -7,7 +7,7 @@ from msgspec import Struct
 from heatlite.core.json import JsonMap
 
 
-class Result(StrEnum):
+class OccurrenceResult(StrEnum):
     """Result of an occurrence."""
 
     STARTED = "started"
@@ -19,7 +19,7 @@ class Result(StrEnum):
     """No engine ran at its time."""
 
 
-class Task(StrEnum):
+class ScheduledTask(StrEnum):
     """Task of a schedule."""
 
     SUSPEND = "suspend"
@@ -35,7 +35,7 @@ class LastOccurrence(Struct, frozen=True):
     """The nominal time."""
     at: float
     """The time at which it began or ended."""
-    result: Result
+    result: OccurrenceResult
     code: str | None = None
     """The error of a refused or skipped one."""
     action_id: str | None = None
@@ -51,7 +51,7 @@ class ScheduleRecord(Struct, frozen=True):
     name: str
     cron: str
     timezone: str
-    task: Task
+    task: ScheduledTask
     options: JsonMap
     """Options of the task, as given."""
     window: int

@@ -11,7 +11,7 @@ from heatlite.core.json import JsonMap
 from heatlite.core.runtime.meter import Gauge
 from heatlite.features.schedules.store.records import LastOccurrence, ScheduleRecord
 from heatlite.features.schedules.store.tables import Schedule
-from heatlite.store.feature_store import FeatureStore, Moved, RootRows, Rule, Series
+from heatlite.store.feature_store import ConsistencyRule, FeatureStore, Moved, RootRows, Series
 from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.writes.batch import Table
@@ -29,12 +29,12 @@ class SchedulesStore(FeatureStore):
     of_stacks = {"schedule": "stack_id"}
     stack_rows = RootRows("schedule", "stack_id")
     rules = (
-        Rule(
+        ConsistencyRule(
             "a schedule has a stack",
             "schedule",
             "SELECT id, stack_id FROM schedule WHERE NOT EXISTS (SELECT 1 FROM stack WHERE stack.id = stack_id)",
         ),
-        Rule(
+        ConsistencyRule(
             "a paused schedule is not due",
             "schedule",
             "SELECT id, next_at FROM schedule WHERE NOT enabled AND next_at IS NOT NULL",

@@ -21,7 +21,7 @@ from heatlite.store.tables.actions import Action
 from heatlite.store.tables.stacks import Stack
 
 
-class Entry(Struct, frozen=True):
+class UpcomingEntry(Struct, frozen=True):
     """Something that will happen by itself."""
 
     kind: str
@@ -38,7 +38,7 @@ class Entry(Struct, frozen=True):
     enabled: bool = True
 
 
-class Place(Struct, frozen=True, order=True):
+class ListPlace(Struct, frozen=True, order=True):
     """The place of an entry in the list."""
 
     next_at: float
@@ -47,7 +47,7 @@ class Place(Struct, frozen=True, order=True):
     id: str
 
 
-class Query(Struct, frozen=True):
+class EntryQuery(Struct, frozen=True):
     """A page of one kind of entries of a project's live stacks."""
 
     project: str
@@ -58,30 +58,32 @@ class Query(Struct, frozen=True):
     limit: int
 
 
-Source: TypeAlias = Callable[[Database, Query], Iterator[Entry]]
+Source: TypeAlias = Callable[[Database, EntryQuery], Iterator[UpcomingEntry]]
 """Yields the entries of a kind: by time and id, those without a time last."""
 
 NO_ID, LAST_ID = "", "z" * 36
 """Ids before and after all others."""
 
 
-def place_of(entry: Entry) -> Place:
+def place_of(entry: UpcomingEntry) -> ListPlace:
     """Return the place of an entry."""
-    return Place(math.inf if entry.next_at is None else entry.next_at, entry.kind, entry.id)
+    return ListPlace(math.inf if entry.next_at is None else entry.next_at, entry.kind, entry.id)
 
 
-def upcoming(database: Database, project: str, stack_id: str | None, after: Place | None, limit: int) -> list[Entry]:
+def upcoming(
+    database: Database, project: str, stack_id: str | None, after: ListPlace | None, limit: int
+) -> list[UpcomingEntry]:
     """Return a page of what will happen, the next first."""
     found = []
     for kind, source in SOURCES.items():
         bound = None
         if after is not None:
             bound = after.next_at, after.id if kind == after.kind else NO_ID if kind > after.kind else LAST_ID
-        found.append(source(database, Query(project, stack_id, bound, limit)))
+        found.append(source(database, EntryQuery(project, stack_id, bound, limit)))
     return [*islice(merge(*found, key=place_of), limit)]
 
 
-def schedules(database: Database, query: Query) -> Iterator[Entry]:
+def schedules(database: Database, query: EntryQuery) -> Iterator[UpcomingEntry]:
     """Yield the schedules, also those that are paused."""
     columns = (
         Schedule.id, Schedule.name, Stack.name, Stack.id, Schedule.task, Schedule.options, Schedule.next_at,
@@ -92,43 +94,47 @@ def schedules(database: Database, query: Query) -> Iterator[Entry]:
         schedule_id, name, stack_name, stack_id, task, options, next_at, owner, cron, timezone, enabled = row
         done = {task: parse(options)}
         place = (schedule_id, name, stack_name, stack_id, done, next_at, owner)
-        yield Entry("schedule", *place, cron, timezone, bool(enabled))
+        yield UpcomingEntry("schedule", *place, cron, timezone, bool(enabled))
 
 
-def actions(database: Database, query: Query) -> Iterator[Entry]:
+def actions(database: Database, query: EntryQuery) -> Iterator[UpcomingEntry]:
     """Yield the actions that wait for their time, without those of a series."""
     return _scheduled("action", database, query, Action.interval == 0)
 
 
-def series(database: Database, query: Query) -> Iterator[Entry]:
+def series(database: Database, query: EntryQuery) -> Iterator[UpcomingEntry]:
     """Yield the next actions of series."""
     return _scheduled("series", database, query, Action.interval > 0)
 
 
-def _scheduled(kind: str, database: Database, query: Query, condition: peewee.ColumnBase) -> Iterator[Entry]:
+def _scheduled(
+    kind: str, database: Database, query: EntryQuery, condition: peewee.ColumnBase
+) -> Iterator[UpcomingEntry]:
     columns = (Action.id, Stack.name, Stack.id, Action.verb, Action.not_before, Action.requested_by)
     select = Action.select(*columns).join(Stack, on=(Stack.id == Action.stack_id))
     select = select.where(Action.status == ActionStatus.INIT, Action.not_before.is_null(False), condition)
     found = _page(database, select, query, Action.not_before, Action.id)
     for action_id, stack_name, stack_id, verb, at, owner in found:
         word = Verb(verb).lower()
-        yield Entry(kind, action_id, f"stack_{word}_{stack_id[-8:]}", stack_name, stack_id, {word: {}}, at, owner)
+        yield UpcomingEntry(
+            kind, action_id, f"stack_{word}_{stack_id[-8:]}", stack_name, stack_id, {word: {}}, at, owner
+        )
 
 
-def lock_expiries(database: Database, query: Query) -> Iterator[Entry]:
+def lock_expiries(database: Database, query: EntryQuery) -> Iterator[UpcomingEntry]:
     """Yield the ends of maintenance locks."""
     columns = (Stack.id, Stack.name, Stack.lock_expires_at, Stack.locked_by)
     select = Stack.select(*columns).where(Stack.lock_expires_at.is_null(False))
     for stack_id, name, at, owner in _page(database, select, query, Stack.lock_expires_at, Stack.id):
-        yield Entry("lock_expiry", stack_id, name, name, stack_id, {"unlock": {}}, at, owner)
+        yield UpcomingEntry("lock_expiry", stack_id, name, name, stack_id, {"unlock": {}}, at, owner)
 
 
-def expiries(database: Database, query: Query) -> Iterator[Entry]:
+def expiries(database: Database, query: EntryQuery) -> Iterator[UpcomingEntry]:
     """Yield the ends of stacks, also those that are held."""
     columns = (Stack.id, Stack.name, Expiry.task, Expiry.expires_at, Expiry.set_by)
     select = Expiry.select(*columns).join(Stack, on=(Stack.id == Expiry.stack_id)).where(Expiry.due.is_null(False))
     for stack_id, name, task, at, owner in _page(database, select, query, Expiry.expires_at, Stack.id):
-        yield Entry("expiry", stack_id, name, name, stack_id, {task: {}}, at, owner)
+        yield UpcomingEntry("expiry", stack_id, name, name, stack_id, {task: {}}, at, owner)
 
 
 SOURCES: Mapping[str, Source] = {
@@ -142,7 +148,7 @@ SOURCES: Mapping[str, Source] = {
 
 
 def _page(
-    database: Database, select: peewee.Select, query: Query, time: peewee.Field, key: peewee.Field
+    database: Database, select: peewee.Select, query: EntryQuery, time: peewee.Field, key: peewee.Field
 ) -> Iterator[Row]:
     """Yield the rows of a page, by time and key."""
     select = select.where(Stack.project == query.project, Stack.deleted_at.is_null())

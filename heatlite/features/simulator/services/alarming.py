@@ -3,12 +3,12 @@
 from heatlite.clients.cloud import CloudError
 from heatlite.core.json import JsonMap
 from heatlite.features.simulator.collection import Collection
-from heatlite.features.simulator.simulation import Verb, View
+from heatlite.features.simulator.simulation import SimulatedProject, Verb
 
 ALARM = "alarming.alarm"
 
 
-def _made(_view: View, thing: JsonMap) -> None:
+def _made(_view: SimulatedProject, thing: JsonMap) -> None:
     rule = f"{thing['type']}_rule"
     if rule not in thing:
         raise CloudError("alarming.create_alarm", f"{rule} must be set for {thing['type']} type alarm", 400)
@@ -32,5 +32,5 @@ COLLECTIONS: list[Collection] = [
 VERBS: dict[str, Verb] = {}
 
 
-def furnish(view: View) -> None:
+def furnish(view: SimulatedProject) -> None:
     """Create nothing: there are no alarms at first."""

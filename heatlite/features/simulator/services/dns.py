@@ -5,24 +5,24 @@ from typing import Final, cast
 from heatlite.clients.cloud import CloudConflict, CloudError
 from heatlite.core.json import Json, JsonMap
 from heatlite.features.simulator.collection import Collection
-from heatlite.features.simulator.simulation import Verb, View
+from heatlite.features.simulator.simulation import SimulatedProject, Verb
 
 ZONE: Final = "dns.zone"
 RECORDS: Final = "dns.recordset"
 
 
-def _pending(view: View, thing: JsonMap, action: str) -> None:
+def _pending(view: SimulatedProject, thing: JsonMap, action: str) -> None:
     thing["status"], thing["action"] = "PENDING", action
     view.simulation.later(thing, None if action == "DELETE" else {"status": "ACTIVE", "action": "NONE"})
 
 
-def _count(view: View, zone: JsonMap) -> None:
+def _count(view: SimulatedProject, zone: JsonMap) -> None:
     """Increment the serial of a changed zone."""
     zone["serial"] = cast(int, zone["serial"]) + 1
     view.put(ZONE, zone)
 
 
-def _zone_made(view: View, thing: JsonMap) -> None:
+def _zone_made(view: SimulatedProject, thing: JsonMap) -> None:
     verb, name = "dns.create_zone", str(thing["name"])
     if not name.endswith("."):
         raise CloudError(verb, f"Provided object does not match schema: '{name}' is not a 'domainname'", 400)
@@ -34,18 +34,18 @@ def _zone_made(view: View, thing: JsonMap) -> None:
     _pending(view, thing, "CREATE")
 
 
-def _zone_changed(view: View, thing: JsonMap, _asked: JsonMap) -> None:
+def _zone_changed(view: SimulatedProject, thing: JsonMap, _asked: JsonMap) -> None:
     _count(view, thing)
     _pending(view, thing, "UPDATE")
 
 
-def _zone_removed(view: View, thing: JsonMap) -> None:
+def _zone_removed(view: SimulatedProject, thing: JsonMap) -> None:
     for one in list(view.simulation.all(RECORDS).values()):
         if one["zone_id"] == thing["id"]:
             view.drop(RECORDS, one)
 
 
-def _records_made(view: View, thing: JsonMap) -> None:
+def _records_made(view: SimulatedProject, thing: JsonMap) -> None:
     verb = "dns.create_recordset"
     zone = view.thing(ZONE, thing["zone_id"], verb)
     if not f".{thing['name']}".endswith(f".{zone['name']}"):
@@ -58,24 +58,24 @@ def _records_made(view: View, thing: JsonMap) -> None:
     _pending(view, thing, "CREATE")
 
 
-def _records_changed(view: View, thing: JsonMap, _asked: JsonMap) -> None:
+def _records_changed(view: SimulatedProject, thing: JsonMap, _asked: JsonMap) -> None:
     _count(view, view.thing(ZONE, thing["zone_id"]))
     _pending(view, thing, "UPDATE")
 
 
-def _records_removed(view: View, thing: JsonMap) -> None:
+def _records_removed(view: SimulatedProject, thing: JsonMap) -> None:
     _count(view, view.thing(ZONE, thing["zone_id"]))
 
 
 class Pending(Collection, frozen=True):
     """Kind of object whose deletion takes time."""
 
-    def _drop(self, view: View, thing: JsonMap) -> Json:
+    def _drop(self, view: SimulatedProject, thing: JsonMap) -> Json:
         if thing["action"] != "DELETE":
             super()._drop(view, thing)
         return thing
 
-    def _end(self, view: View, thing: JsonMap) -> None:
+    def _end(self, view: SimulatedProject, thing: JsonMap) -> None:
         _pending(view, thing, "DELETE")
         view.put(self.kind, thing)
 
@@ -103,5 +103,5 @@ COLLECTIONS: list[Collection] = [
 VERBS: dict[str, Verb] = {}
 
 
-def furnish(view: View) -> None:
+def furnish(view: SimulatedProject) -> None:
     """Create nothing: there are no zones at first."""

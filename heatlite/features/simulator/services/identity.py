@@ -5,7 +5,7 @@ from typing import Final, cast
 from heatlite.clients.cloud import CloudConflict, CloudError, CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.features.simulator.collection import Collection
-from heatlite.features.simulator.simulation import Verb, View
+from heatlite.features.simulator.simulation import SimulatedProject, Verb
 
 ASSIGNMENT: Final = "identity.role_assignment"
 EC2_CREDENTIAL: Final = "identity.ec2_credential"
@@ -13,7 +13,7 @@ DEFAULT: Final = "default"
 """Id of the initial domain."""
 
 
-def _thing(view: View, noun: str, key: Json, verb: str) -> JsonMap:
+def _thing(view: SimulatedProject, noun: str, key: Json, verb: str) -> JsonMap:
     """Return an object by id. Raises CloudNotFound."""
     found = view.simulation.all(f"identity.{noun}").get(str(key))
     if found is None:
@@ -21,17 +21,17 @@ def _thing(view: View, noun: str, key: Json, verb: str) -> JsonMap:
     return found
 
 
-class Kind(Collection, frozen=True):
+class IdentityKind(Collection, frozen=True):
     """Kind of identity object: without a project and without times."""
 
     owned: bool = False
     dated: bool = False
 
-    def _one(self, view: View, what: str, key: Json, whole: tuple[Json, ...]) -> JsonMap:
+    def _one(self, view: SimulatedProject, what: str, key: Json, whole: tuple[Json, ...]) -> JsonMap:
         return _thing(view, self.noun, key, f"{self.service}.{what}_{self.noun}")
 
 
-def _refuse_twin(view: View, verb: str, kind: str, thing: JsonMap) -> None:
+def _refuse_twin(view: SimulatedProject, verb: str, kind: str, thing: JsonMap) -> None:
     """Reject a name that is taken in its domain. Raises CloudConflict."""
     for one in view.simulation.all(kind).values():
         if one["id"] != thing["id"] and all(one.get(key) == thing.get(key) for key in ("name", "domain_id")):
@@ -52,7 +52,7 @@ def _refuse_twin(view: View, verb: str, kind: str, thing: JsonMap) -> None:
             raise CloudConflict(verb, f"Conflict occurred attempting to store {noun} - {why}.")
 
 
-def _refuse_unknown(view: View, verb: str, noun: str, key: Json) -> None:
+def _refuse_unknown(view: SimulatedProject, verb: str, noun: str, key: Json) -> None:
     """Reject a reference to a missing object. Raises CloudError."""
     if key is not None and str(key) not in view.simulation.all(f"identity.{noun}"):
         text = (
@@ -62,28 +62,28 @@ def _refuse_unknown(view: View, verb: str, noun: str, key: Json) -> None:
         raise CloudError(verb, text, 400)
 
 
-def _made(view: View, thing: JsonMap, kind: str) -> None:
+def _made(view: SimulatedProject, thing: JsonMap, kind: str) -> None:
     verb = kind.replace(".", ".create_")
     if thing.get("domain_id") is not None:
         _thing(view, "domain", thing["domain_id"], verb)
     _refuse_twin(view, verb, kind, thing)
 
 
-def _changed(view: View, thing: JsonMap, asked: JsonMap, kind: str) -> None:
+def _changed(view: SimulatedProject, thing: JsonMap, asked: JsonMap, kind: str) -> None:
     verb = kind.replace(".", ".update_")
     if asked.get("domain_id", thing.get("domain_id")) != thing.get("domain_id"):
         raise CloudError(verb, "Cannot change Domain ID", 400)
     _refuse_twin(view, verb, kind, {**thing, **asked})
 
 
-def _drop_assignments(view: View, noun: str, key: Json) -> None:
+def _drop_assignments(view: SimulatedProject, noun: str, key: Json) -> None:
     for one in list(view.simulation.all(ASSIGNMENT).values()):
         scope = cast(dict[str, JsonMap], one["scope"])
         if (cast(JsonMap, one.get(noun)) or scope.get(noun) or {}).get("id") == key:
             view.drop(ASSIGNMENT, one)
 
 
-def _domain_removed(view: View, thing: JsonMap) -> None:
+def _domain_removed(view: SimulatedProject, thing: JsonMap) -> None:
     if thing["enabled"]:
         text = "Cannot delete a domain that is enabled, please disable it first."
         raise CloudError("identity.delete_domain", text, 403)
@@ -95,14 +95,14 @@ def _domain_removed(view: View, thing: JsonMap) -> None:
     _drop_assignments(view, "domain", thing["id"])
 
 
-def _project_made(view: View, thing: JsonMap) -> None:
+def _project_made(view: SimulatedProject, thing: JsonMap) -> None:
     thing.setdefault("parent_id", thing["domain_id"])
     if thing["parent_id"] != thing["domain_id"]:
         _thing(view, "project", thing["parent_id"], "identity.create_project")
     _made(view, thing, "identity.project")
 
 
-def _project_removed(view: View, thing: JsonMap) -> None:
+def _project_removed(view: SimulatedProject, thing: JsonMap) -> None:
     if any(one["parent_id"] == thing["id"] for one in view.simulation.all("identity.project").values()):
         text = f"Cannot delete the project {thing['id']} since it is not a leaf in the hierarchy. Use the cascade"
         text += " option if you want to delete a whole subtree."
@@ -110,18 +110,18 @@ def _project_removed(view: View, thing: JsonMap) -> None:
     _drop_assignments(view, "project", thing["id"])
 
 
-def _user_made(view: View, thing: JsonMap) -> None:
+def _user_made(view: SimulatedProject, thing: JsonMap) -> None:
     thing["_password"] = thing.pop("password", None)
     _made(view, thing, "identity.user")
 
 
-def _user_changed(view: View, thing: JsonMap, asked: JsonMap) -> None:
+def _user_changed(view: SimulatedProject, thing: JsonMap, asked: JsonMap) -> None:
     if "password" in asked:
         asked["_password"] = asked.pop("password")
     _changed(view, thing, asked, "identity.user")
 
 
-def _user_removed(view: View, thing: JsonMap) -> None:
+def _user_removed(view: SimulatedProject, thing: JsonMap) -> None:
     _drop_assignments(view, "user", thing["id"])
     for one in list(view.simulation.all(EC2_CREDENTIAL).values()):
         if one["user_id"] == thing["id"]:
@@ -132,7 +132,7 @@ def _user_removed(view: View, thing: JsonMap) -> None:
             view.put("identity.group", group)
 
 
-def _credential_made(view: View, thing: JsonMap) -> None:
+def _credential_made(view: SimulatedProject, thing: JsonMap) -> None:
     _thing(view, "user", thing["user_id"], "identity.create_ec2_credential")
     thing["id"] = thing["access"] = view.simulation.new_id("access").replace("-", "")  # stored by id
     thing["secret"] = view.simulation.new_id("secret").replace("-", "")
@@ -142,7 +142,7 @@ def _members(group: JsonMap) -> list[Json]:
     return cast(list[Json], group.setdefault("_users", []))
 
 
-def _add_user(view: View, user: Json, group: Json) -> Json:
+def _add_user(view: SimulatedProject, user: Json, group: Json) -> Json:
     _thing(view, "user", user, "identity.add_user_to_group")
     thing = _thing(view, "group", group, "identity.add_user_to_group")
     if user not in _members(thing):
@@ -151,7 +151,7 @@ def _add_user(view: View, user: Json, group: Json) -> Json:
     return None
 
 
-def _remove_user(view: View, user: Json, group: Json) -> Json:
+def _remove_user(view: SimulatedProject, user: Json, group: Json) -> Json:
     verb = "identity.remove_user_from_group"
     _thing(view, "user", user, verb)
     thing = _thing(view, "group", group, verb)
@@ -162,7 +162,7 @@ def _remove_user(view: View, user: Json, group: Json) -> Json:
     return None
 
 
-def _user_groups(view: View, user: Json) -> Json:
+def _user_groups(view: SimulatedProject, user: Json) -> Json:
     _thing(view, "user", user, "identity.user_groups")
     return [group for group in view.things("identity.group") if user in _members(group)]
 
@@ -170,7 +170,7 @@ def _user_groups(view: View, user: Json) -> Json:
 def _assign(where: str, grantee: str, give: bool) -> Verb:
     verb = f"identity.assign_{where}_role_to_{grantee}" if give else f"identity.unassign_{where}_role_from_{grantee}"
 
-    def carry_out(view: View, target: Json, who: Json, role: Json) -> Json:
+    def carry_out(view: SimulatedProject, target: Json, who: Json, role: Json) -> Json:
         for noun, key in ((where, target), (grantee, who), ("role", role)):
             _thing(view, noun, key, verb)
         assignment: JsonMap = {
@@ -193,7 +193,7 @@ def _assign(where: str, grantee: str, give: bool) -> Verb:
     return carry_out
 
 
-def _assignments(view: View, **query: Json) -> Json:
+def _assignments(view: SimulatedProject, **query: Json) -> Json:
     found: list[Json] = []
     for one in view.things(ASSIGNMENT):
         scope = cast(dict[str, JsonMap], one["scope"])
@@ -204,23 +204,23 @@ def _assignments(view: View, **query: Json) -> Json:
     return found
 
 
-def _service_removed(view: View, thing: JsonMap) -> None:
+def _service_removed(view: SimulatedProject, thing: JsonMap) -> None:
     for one in list(view.simulation.all("identity.endpoint").values()):
         if one["service_id"] == thing["id"]:
             view.drop("identity.endpoint", one)
 
 
-def _endpoint_made(view: View, thing: JsonMap) -> None:
+def _endpoint_made(view: SimulatedProject, thing: JsonMap) -> None:
     _refuse_unknown(view, "identity.create_endpoint", "service", thing["service_id"])
     _refuse_unknown(view, "identity.create_endpoint", "region", thing.get("region_id"))
 
 
-def _endpoint_changed(view: View, _thing: JsonMap, asked: JsonMap) -> None:
+def _endpoint_changed(view: SimulatedProject, _thing: JsonMap, asked: JsonMap) -> None:
     _refuse_unknown(view, "identity.update_endpoint", "service", asked.get("service_id"))
     _refuse_unknown(view, "identity.update_endpoint", "region", asked.get("region_id"))
 
 
-def _region_made(view: View, thing: JsonMap) -> None:
+def _region_made(view: SimulatedProject, thing: JsonMap) -> None:
     if thing["id"] in view.simulation.all("identity.region"):
         text = f"Conflict occurred attempting to store region - Duplicate ID, {thing['id']}.."
         raise CloudConflict("identity.create_region", text)
@@ -228,13 +228,13 @@ def _region_made(view: View, thing: JsonMap) -> None:
         _thing(view, "region", thing["parent_region_id"], "identity.create_region")
 
 
-def _region_removed(view: View, thing: JsonMap) -> None:
+def _region_removed(view: SimulatedProject, thing: JsonMap) -> None:
     if any(one.get("region_id") == thing["id"] for one in view.simulation.all("identity.endpoint").values()):
         text = f"Unable to delete region {thing['id']} because it or its child regions have associated endpoints."
         raise CloudError("identity.delete_region", text, 403)
 
 
-def _find_project(view: View, name_or_id: Json, ignore_missing: bool = True, **query: Json) -> Json:
+def _find_project(view: SimulatedProject, name_or_id: Json, ignore_missing: bool = True, **query: Json) -> Json:
     """Find a project. The caller's own project always exists, and has that name."""
     if name_or_id == view.project and name_or_id not in view.simulation.all("identity.project"):
         return {**PROJECTS.defaults, "id": view.project, "name": view.project, "parent_id": DEFAULT}
@@ -242,7 +242,7 @@ def _find_project(view: View, name_or_id: Json, ignore_missing: bool = True, **q
     return found if found is not None or ignore_missing else PROJECTS.get(view, name_or_id)
 
 
-PROJECTS: Final = Kind(
+PROJECTS: Final = IdentityKind(
     "identity.project",
     {"description": "", "domain_id": DEFAULT, "enabled": True, "is_domain": False, "tags": [], "options": {}},
     required=("name",),
@@ -252,7 +252,7 @@ PROJECTS: Final = Kind(
 )
 
 COLLECTIONS: list[Collection] = [
-    Kind(
+    IdentityKind(
         "identity.domain",
         {"description": "", "enabled": True, "options": {}},
         required=("name",),
@@ -261,7 +261,7 @@ COLLECTIONS: list[Collection] = [
         removed=_domain_removed,
     ),
     PROJECTS,
-    Kind(
+    IdentityKind(
         "identity.user",
         {"description": "", "domain_id": DEFAULT, "enabled": True, "password_expires_at": None, "options": {}},
         required=("name",),
@@ -269,7 +269,7 @@ COLLECTIONS: list[Collection] = [
         changed=_user_changed,
         removed=_user_removed,
     ),
-    Kind(
+    IdentityKind(
         "identity.group",
         {"description": "", "domain_id": DEFAULT},
         required=("name",),
@@ -277,7 +277,7 @@ COLLECTIONS: list[Collection] = [
         changed=lambda view, thing, asked: _changed(view, thing, asked, "identity.group"),
         removed=lambda view, thing: _drop_assignments(view, "group", thing["id"]),
     ),
-    Kind(
+    IdentityKind(
         "identity.role",
         {"domain_id": None, "description": None, "options": {}},
         required=("name",),
@@ -285,16 +285,16 @@ COLLECTIONS: list[Collection] = [
         changed=lambda view, thing, asked: _changed(view, thing, asked, "identity.role"),
         removed=lambda view, thing: _drop_assignments(view, "role", thing["id"]),
     ),
-    Kind(EC2_CREDENTIAL, {}, within="user_id", lacks=("update",), key="access", made=_credential_made),
-    Kind("identity.service", {"enabled": True}, required=("type",), removed=_service_removed),
-    Kind(
+    IdentityKind(EC2_CREDENTIAL, {}, within="user_id", lacks=("update",), key="access", made=_credential_made),
+    IdentityKind("identity.service", {"enabled": True}, required=("type",), removed=_service_removed),
+    IdentityKind(
         "identity.endpoint",
         {"enabled": True},
         required=("service_id", "interface", "url"),
         made=_endpoint_made,
         changed=_endpoint_changed,
     ),
-    Kind(
+    IdentityKind(
         "identity.region",
         {"description": "", "parent_region_id": None},
         made=_region_made,
@@ -322,7 +322,7 @@ SERVICES: Final = {"keystone": "identity", "glance": "image", "nova": "compute",
 """Services in the initial catalog: name → type."""
 
 
-def furnish(view: View) -> None:
+def furnish(view: SimulatedProject) -> None:
     """Create the objects of Keystone's bootstrap."""
     view.call("identity.create_domain", id=DEFAULT, name="Default", description="The default domain")
     view.call("identity.create_region", id="RegionOne")

@@ -6,21 +6,21 @@ from typing import Final, cast
 from heatlite.clients.cloud import CloudConflict, CloudError, CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.features.simulator.collection import Collection
-from heatlite.features.simulator.simulation import Verb, View
+from heatlite.features.simulator.simulation import SimulatedProject, Verb
 
 IMAGE: Final = "image.image"
 SIZE: Final = 16_300_544
 """Size of every image in bytes."""
 
 
-def _image_made(view: View, thing: JsonMap) -> None:
+def _image_made(view: SimulatedProject, thing: JsonMap) -> None:
     if thing["visibility"] == "public" and not view.is_admin:
         _refuse("create_image", "You are not authorized to complete publicize_image action.", 403)
     thing.setdefault("owner", view.project)
     _split(thing, thing)
 
 
-def _image_changed(view: View, thing: JsonMap, attributes: JsonMap) -> None:
+def _image_changed(view: SimulatedProject, thing: JsonMap, attributes: JsonMap) -> None:
     if attributes.get("visibility") == "public" and not view.is_admin:
         _refuse("update_image", "You are not authorized to complete publicize_image action.", 403)
     _split(attributes, thing)
@@ -43,12 +43,12 @@ def _split(attributes: JsonMap, thing: JsonMap) -> None:
     attributes["properties"] = properties
 
 
-def _image_removed(_view: View, thing: JsonMap) -> None:
+def _image_removed(_view: SimulatedProject, thing: JsonMap) -> None:
     if thing["protected"]:
         _refuse("delete_image", f"Image {thing['id']} is protected and cannot be deleted.", 403)
 
 
-def _import_image(view: View, key: Json, method: Json = "glance-direct", uri: Json = None) -> Json:
+def _import_image(view: SimulatedProject, key: Json, method: Json = "glance-direct", uri: Json = None) -> Json:
     verb = "image.import_image"
     thing = view.thing(IMAGE, key, verb)
     if thing["status"] != "queued":
@@ -68,15 +68,15 @@ def _import_image(view: View, key: Json, method: Json = "glance-direct", uri: Js
     return None
 
 
-def _deactivate_image(view: View, key: Json) -> Json:
+def _deactivate_image(view: SimulatedProject, key: Json) -> Json:
     return _turn(view, key, "active", "deactivated")
 
 
-def _reactivate_image(view: View, key: Json) -> Json:
+def _reactivate_image(view: SimulatedProject, key: Json) -> Json:
     return _turn(view, key, "deactivated", "active")
 
 
-def _turn(view: View, key: Json, before: str, after: str) -> Json:
+def _turn(view: SimulatedProject, key: Json, before: str, after: str) -> Json:
     thing = view.thing(IMAGE, key, "image.deactivate_image")
     if thing["status"] not in (before, after):
         _refuse("deactivate_image", f"Image status transition from {thing['status']} to {after} is not allowed", 403)
@@ -85,7 +85,7 @@ def _turn(view: View, key: Json, before: str, after: str) -> Json:
     return None
 
 
-def _add_tag(view: View, key: Json, tag: Json) -> Json:
+def _add_tag(view: SimulatedProject, key: Json, tag: Json) -> Json:
     thing = view.thing(IMAGE, key, "image.add_tag")
     tags = cast(list[Json], thing["tags"])
     thing["tags"] = [*tags, *([] if tag in tags else [tag])]
@@ -93,7 +93,7 @@ def _add_tag(view: View, key: Json, tag: Json) -> Json:
     return None
 
 
-def _remove_tag(view: View, key: Json, tag: Json) -> Json:
+def _remove_tag(view: SimulatedProject, key: Json, tag: Json) -> Json:
     thing = view.thing(IMAGE, key, "image.remove_tag")
     if tag not in cast(list[Json], thing["tags"]):
         raise CloudNotFound("image.remove_tag", f"Failed to find tag {tag} of image {thing['id']}")
@@ -102,7 +102,7 @@ def _remove_tag(view: View, key: Json, tag: Json) -> Json:
     return None
 
 
-def _members(view: View, key: Json) -> Json:
+def _members(view: SimulatedProject, key: Json) -> Json:
     thing = view.thing(IMAGE, key, "image.members")
     return [
         {"id": one, "member": one, "status": "pending"}
@@ -110,7 +110,7 @@ def _members(view: View, key: Json) -> Json:
     ]
 
 
-def _add_member(view: View, key: Json, member: Json) -> Json:
+def _add_member(view: SimulatedProject, key: Json, member: Json) -> Json:
     thing = view.thing(IMAGE, key, "image.add_member")
     if thing["visibility"] != "shared":
         _refuse("add_member", f"Only shared images have members: {thing['id']} is {thing['visibility']}.", 403)
@@ -122,7 +122,7 @@ def _add_member(view: View, key: Json, member: Json) -> Json:
     return {"id": member, "member": member, "status": "pending"}
 
 
-def _remove_member(view: View, member: Json, image: Json, ignore_missing: bool = True) -> Json:
+def _remove_member(view: SimulatedProject, member: Json, image: Json, ignore_missing: bool = True) -> Json:
     thing = view.thing(IMAGE, image, "image.remove_member")
     members = cast(list[Json], thing.get("_members", []))
     if member not in members:
@@ -164,7 +164,7 @@ VERBS: dict[str, Verb] = {
 }
 
 
-def furnish(view: View) -> None:
+def furnish(view: SimulatedProject) -> None:
     """Create the image that every trial cloud has."""
     made = view.call(
         "image.create_image", name="cirros", visibility="public", disk_format="qcow2", container_format="bare"

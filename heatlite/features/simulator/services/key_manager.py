@@ -8,7 +8,7 @@ from heatlite.clients.cloud import CloudError, CloudNotFound
 from heatlite.core.clock import to_text
 from heatlite.core.json import Json, JsonMap
 from heatlite.features.simulator.collection import Collection
-from heatlite.features.simulator.simulation import Verb, View
+from heatlite.features.simulator.simulation import SimulatedProject, Verb
 
 SECRET: Final = "key_manager.secret"
 ORDER: Final = "key_manager.order"
@@ -23,20 +23,22 @@ class Referred(Collection, frozen=True):
     def _ref(self, key: Json) -> str:
         return f"{URL}/{self.noun}s/{key}"
 
-    def create(self, view: View, *whole: Json, **attributes: Json) -> Json:
+    def create(self, view: SimulatedProject, *whole: Json, **attributes: Json) -> Json:
         attributes["id"] = attributes[f"{self.noun}_ref"] = self._ref(view.simulation.new_id(self.kind))
         made = cast(JsonMap, super().create(view, *whole, **attributes))
         made["created"] = made["updated"] = to_text(view.simulation.clock.now())
         return view.put(self.kind, made)
 
-    def get(self, view: View, key: Json, /, *whole: Json, **_: Json) -> Json:
+    def get(self, view: SimulatedProject, key: Json, /, *whole: Json, **_: Json) -> Json:
         return _with_payload(cast(JsonMap, super().get(view, self._ref(key), *whole)))
 
-    def find(self, view: View, name_or_id: Json, *whole: Json, ignore_missing: bool = True, **query: Json) -> Json:
+    def find(
+        self, view: SimulatedProject, name_or_id: Json, *whole: Json, ignore_missing: bool = True, **query: Json
+    ) -> Json:
         found = super().find(view, self._ref(name_or_id), *whole)
         return found or super().find(view, name_or_id, *whole, ignore_missing=ignore_missing, **query)
 
-    def delete(self, view: View, key: Json, /, *whole: Json, **_: Json) -> Json:
+    def delete(self, view: SimulatedProject, key: Json, /, *whole: Json, **_: Json) -> Json:
         return super().delete(view, self._ref(key), *whole)
 
 
@@ -47,7 +49,7 @@ def _with_payload(thing: JsonMap) -> JsonMap:
     return {**thing, "payload": base64.b64decode(str(thing["_payload"])).decode(errors="replace")}
 
 
-def _secret_made(view: View, thing: JsonMap) -> None:
+def _secret_made(view: SimulatedProject, thing: JsonMap) -> None:
     verb = "key_manager.create_secret"
     payload, kind = thing.pop("payload", None), thing.pop("payload_content_type", None)
     encoding = thing.pop("payload_content_encoding", None)
@@ -73,7 +75,7 @@ def _secret_made(view: View, thing: JsonMap) -> None:
     thing["content_types"] = {"default": kind}
 
 
-def _order_made(view: View, thing: JsonMap) -> None:
+def _order_made(view: SimulatedProject, thing: JsonMap) -> None:
     meta = cast(JsonMap, thing.get("meta") or {})
     if thing["type"] != "certificate" and (meta.get("algorithm") is None or not meta.get("bit_length")):
         raise CloudError("key_manager.create_order", "Provided object does not match schema 'Order'", 400)
@@ -81,7 +83,7 @@ def _order_made(view: View, thing: JsonMap) -> None:
     view.simulation.later(thing, {"status": "ACTIVE"})
 
 
-def _fulfilled(view: View, thing: JsonMap) -> JsonMap:
+def _fulfilled(view: SimulatedProject, thing: JsonMap) -> JsonMap:
     """Return an order. Once it is ACTIVE, the ordered objects exist."""
     fault = cast(JsonMap | None, thing.get("fault"))
     if fault is not None:
@@ -103,17 +105,17 @@ def _fulfilled(view: View, thing: JsonMap) -> JsonMap:
     return view.put(ORDER, thing)
 
 
-def _stored(view: View, meta: JsonMap, kind: str, payload: str = "SIMULATED key") -> Json:
+def _stored(view: SimulatedProject, meta: JsonMap, kind: str, payload: str = "SIMULATED key") -> Json:
     known = {key: meta[key] for key in ("name", "algorithm", "bit_length", "mode", "expiration") if key in meta}
     made = SECRETS.create(view, secret_type=kind, payload=payload, payload_content_type="text/plain", **known)
     return cast(JsonMap, made)["secret_ref"]
 
 
-def _get_order(view: View, key: Json) -> Json:
+def _get_order(view: SimulatedProject, key: Json) -> Json:
     return _fulfilled(view, cast(JsonMap, ORDERS.get(view, key)))
 
 
-def _container_made(view: View, thing: JsonMap) -> None:
+def _container_made(view: SimulatedProject, thing: JsonMap) -> None:
     for one in cast(list[JsonMap], thing["secret_refs"]):
         if str(one["secret_ref"]) not in view.simulation.all(SECRET):
             verb = "key_manager.create_container"
@@ -137,5 +139,5 @@ COLLECTIONS: list[Collection] = [SECRETS, ORDERS, CONTAINERS]
 VERBS: dict[str, Verb] = {"key_manager.get_order": _get_order}
 
 
-def furnish(view: View) -> None:
+def furnish(view: SimulatedProject) -> None:
     """Create nothing: there are no secrets at first."""

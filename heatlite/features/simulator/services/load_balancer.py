@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from heatlite.clients.cloud import CloudConflict, CloudError, CloudNotFound, OverQuota
 from heatlite.core.json import Json, JsonMap
 from heatlite.features.simulator.collection import Collection
-from heatlite.features.simulator.simulation import Verb, View
+from heatlite.features.simulator.simulation import SimulatedProject, Verb
 
 BALANCER: Final = "load_balancer.load_balancer"
 LISTENER: Final = "load_balancer.listener"
@@ -41,7 +41,7 @@ LISTED: Final = {
 """Lists of related objects by kind: attribute, their kind, and their attribute with this object's id."""
 
 
-def _chain(view: View, kind: str, thing: JsonMap, verb: str) -> list[tuple[str, JsonMap]]:
+def _chain(view: SimulatedProject, kind: str, thing: JsonMap, verb: str) -> list[tuple[str, JsonMap]]:
     """Return the ancestors of an object, the load balancer last. Raises CloudNotFound."""
     found: list[tuple[str, JsonMap]] = []
     while kind != BALANCER:
@@ -53,7 +53,7 @@ def _chain(view: View, kind: str, thing: JsonMap, verb: str) -> list[tuple[str, 
 
 
 def _refuse_at_work(
-    view: View, kind: str, thing: JsonMap, verb: str, allowed: tuple[str, ...] = ("ACTIVE",)
+    view: SimulatedProject, kind: str, thing: JsonMap, verb: str, allowed: tuple[str, ...] = ("ACTIVE",)
 ) -> list[tuple[str, JsonMap]]:
     """Require an idle load balancer, and return the object's ancestors.
 
@@ -69,7 +69,9 @@ def _refuse_at_work(
     return chain
 
 
-def _begin(view: View, kind: str, thing: JsonMap, verb: str, allowed: tuple[str, ...] = ("ACTIVE",)) -> None:
+def _begin(
+    view: SimulatedProject, kind: str, thing: JsonMap, verb: str, allowed: tuple[str, ...] = ("ACTIVE",)
+) -> None:
     """Start an operation on an object: its ancestors become PENDING_UPDATE.
 
     Raises CloudConflict while the load balancer has another operation.
@@ -85,7 +87,7 @@ def _begin(view: View, kind: str, thing: JsonMap, verb: str, allowed: tuple[str,
 class BalancerPart(Collection, frozen=True):
     """Kind of object whose changes take time and occupy the whole load balancer."""
 
-    def update(self, view: View, key: Json, /, *whole: Json, **attributes: Json) -> Json:
+    def update(self, view: SimulatedProject, key: Json, /, *whole: Json, **attributes: Json) -> Json:
         verb = f"{self.service}.update_{self.noun}"
         thing = self._one(view, "update", key, whole)
         for name in ("pool_id", "default_pool_id", "redirect_pool_id"):
@@ -96,25 +98,25 @@ class BalancerPart(Collection, frozen=True):
         view.simulation.later(thing, {"provisioning_status": "ACTIVE"})
         return _with_related(view, self.kind, cast(JsonMap, super().update(view, key, *whole, **attributes)))
 
-    def _refuse_too_many(self, view: View, verb: str) -> None:
+    def _refuse_too_many(self, view: SimulatedProject, verb: str) -> None:
         name = COUNTED.get(self.kind)
         limit = -1 if name is None else cast(int, _limits(view, view.project)[name])
         own = sum(one.get("project_id") == view.project for one in view.simulation.all(self.kind).values())
         if 0 <= limit <= own:
             raise OverQuota(verb, f"Quota has been met for resources: {self.noun}", 403)
 
-    def create(self, view: View, *whole: Json, **attributes: Json) -> Json:
+    def create(self, view: SimulatedProject, *whole: Json, **attributes: Json) -> Json:
         return _with_related(view, self.kind, cast(JsonMap, super().create(view, *whole, **attributes)))
 
-    def get(self, view: View, key: Json, /, *whole: Json, **_: Json) -> Json:
+    def get(self, view: SimulatedProject, key: Json, /, *whole: Json, **_: Json) -> Json:
         return _with_related(view, self.kind, self._one(view, "get", key, whole))
 
-    def list(self, view: View, *whole: Json, **query: Json) -> Json:
+    def list(self, view: SimulatedProject, *whole: Json, **query: Json) -> Json:
         balancer = query.pop("loadbalancer_id", None)
         found = cast(list[JsonMap], super().list(view, *whole, _balancer=balancer, **query))
         return [_with_related(view, self.kind, one) for one in found]
 
-    def delete(self, view: View, key: Json, /, *whole: Json, **more: Json) -> Json:
+    def delete(self, view: SimulatedProject, key: Json, /, *whole: Json, **more: Json) -> Json:
         verb = f"{self.service}.delete_{self.noun}"
         thing = self._one(view, "delete", key, whole)
         parts = [(LISTENER, one) for one in _parts(view, LISTENER, "_balancer", thing)]
@@ -133,7 +135,7 @@ class BalancerPart(Collection, frozen=True):
                 view.simulation.verbs["network.delete_port"](view, thing["vip_port_id"])
         return None
 
-    def _drop_below(self, view: View, kind: str, thing: JsonMap) -> None:
+    def _drop_below(self, view: SimulatedProject, kind: str, thing: JsonMap) -> None:
         for part, (above, reference) in ABOVE.items():
             if above == kind:
                 for one in _parts(view, part, reference, thing):
@@ -141,11 +143,11 @@ class BalancerPart(Collection, frozen=True):
                     view.drop(part, one)
 
 
-def _parts(view: View, kind: str, reference: str, thing: JsonMap) -> list[JsonMap]:
+def _parts(view: SimulatedProject, kind: str, reference: str, thing: JsonMap) -> list[JsonMap]:
     return [one for one in view.simulation.all(kind).values() if one.get(reference) == thing["id"]]
 
 
-def _with_related(view: View, kind: str, thing: JsonMap) -> JsonMap:
+def _with_related(view: SimulatedProject, kind: str, thing: JsonMap) -> JsonMap:
     """Return an object as the API shows it, with its related objects."""
     told = dict(thing)
     for name, (other, reference) in LISTED.get(kind, {}).items():
@@ -160,11 +162,13 @@ def _with_related(view: View, kind: str, thing: JsonMap) -> JsonMap:
     return told
 
 
-def _made(kind: str, more: Callable[[View, JsonMap], None] | None = None) -> Callable[[View, JsonMap], None]:
+def _made(
+    kind: str, more: Callable[[SimulatedProject, JsonMap], None] | None = None
+) -> Callable[[SimulatedProject, JsonMap], None]:
     """Return the hook for new objects of a kind."""
     verb = kind.replace(".", ".create_", 1)
 
-    def made(view: View, thing: JsonMap) -> None:
+    def made(view: SimulatedProject, thing: JsonMap) -> None:
         if more is not None:
             more(view, thing)
         if kind != BALANCER:
@@ -175,7 +179,7 @@ def _made(kind: str, more: Callable[[View, JsonMap], None] | None = None) -> Cal
     return made
 
 
-def _balancer_made(view: View, thing: JsonMap) -> None:
+def _balancer_made(view: SimulatedProject, thing: JsonMap) -> None:
     verb = "load_balancer.create_load_balancer"
     if thing.get("vip_subnet_id") is None:
         raise CloudError(verb, "VIP must contain one of: vip_port_id, vip_network_id, vip_subnet_id.", 400)
@@ -197,7 +201,7 @@ def _balancer_made(view: View, thing: JsonMap) -> None:
     _parts_made(view, thing)
 
 
-def _parts_made(view: View, thing: JsonMap) -> None:
+def _parts_made(view: SimulatedProject, thing: JsonMap) -> None:
     """Create the listeners of a request for a load balancer, with their pools."""
     for listener in cast(list[JsonMap], thing.pop("listeners", [])):
         pool = cast(JsonMap, listener["default_pool"])
@@ -211,14 +215,14 @@ def _parts_made(view: View, thing: JsonMap) -> None:
         _put_part(view, LISTENER, {**own, "_balancer": thing["id"], "default_pool_id": part["pool_id"]})
 
 
-def _put_part(view: View, kind: str, attributes: JsonMap) -> JsonMap:
+def _put_part(view: SimulatedProject, kind: str, attributes: JsonMap) -> JsonMap:
     """Create a part that is ready together with its load balancer."""
     (regular,) = [one for one in COLLECTIONS if one.kind == kind]
     ready: JsonMap = {"provisioning_status": "ACTIVE", "operating_status": "ONLINE"}
     return cast(JsonMap, replace(regular, made=None, required=()).create(view, **attributes, **ready))
 
 
-def _listener_made(view: View, thing: JsonMap) -> None:
+def _listener_made(view: SimulatedProject, thing: JsonMap) -> None:
     verb = "load_balancer.create_listener"
     thing["_balancer"] = view.thing(BALANCER, thing.pop("loadbalancer_id"), verb)["id"]
     if thing.get("default_pool_id") is not None:
@@ -229,7 +233,7 @@ def _listener_made(view: View, thing: JsonMap) -> None:
             raise CloudConflict(verb, f"Another Listener on this Load Balancer is already using protocol_port {port}")
 
 
-def _pool_made(view: View, thing: JsonMap) -> None:
+def _pool_made(view: SimulatedProject, thing: JsonMap) -> None:
     verb = "load_balancer.create_pool"
     listener, balancer = thing.pop("listener_id", None), thing.pop("loadbalancer_id", None)
     if listener is None and balancer is None:
@@ -246,7 +250,7 @@ def _pool_made(view: View, thing: JsonMap) -> None:
     view.put(LISTENER, above)
 
 
-def _set_members(view: View, pool: Json, members: Json) -> Json:
+def _set_members(view: SimulatedProject, pool: Json, members: Json) -> Json:
     """Replace all members of a pool; those with the same address and port stay.
 
     Raises CloudConflict.
@@ -268,7 +272,7 @@ def _place(member: JsonMap) -> tuple[Json, Json]:
     return member["address"], member["protocol_port"]
 
 
-def _pool_removed(view: View, thing: JsonMap) -> None:
+def _pool_removed(view: SimulatedProject, thing: JsonMap) -> None:
     for policy in _parts(view, POLICY, "redirect_pool_id", thing):
         raise CloudConflict("load_balancer.delete_pool", f"Pool {thing['id']} is in use by L7 policy {policy['id']}")
     _refuse_at_work(view, POOL, thing, "load_balancer.delete_pool")
@@ -277,20 +281,20 @@ def _pool_removed(view: View, thing: JsonMap) -> None:
         view.put(LISTENER, listener)
 
 
-def _member_made(view: View, thing: JsonMap) -> None:
+def _member_made(view: SimulatedProject, thing: JsonMap) -> None:
     for one in _parts(view, MEMBER, "pool_id", {"id": thing["pool_id"]}):
         if all(one[key] == thing[key] for key in ("address", "protocol_port")):
             place = f"{thing['address']}:{thing['protocol_port']}"
             raise CloudConflict("load_balancer.create_member", f"Another member on this pool is already using {place}")
 
 
-def _monitor_made(view: View, thing: JsonMap) -> None:
+def _monitor_made(view: SimulatedProject, thing: JsonMap) -> None:
     if _parts(view, MONITOR, "pool_id", {"id": thing["pool_id"]}):
         text = f"This pool already has a health monitor: {thing['pool_id']}"
         raise CloudConflict("load_balancer.create_health_monitor", text)
 
 
-def _policy_made(view: View, thing: JsonMap) -> None:
+def _policy_made(view: SimulatedProject, thing: JsonMap) -> None:
     if thing.get("redirect_pool_id") is not None:
         view.thing(POOL, thing["redirect_pool_id"], "load_balancer.create_l7_policy")
     others = _parts(view, POLICY, "listener_id", {"id": thing["listener_id"]})
@@ -375,18 +379,18 @@ COUNTED: Final = {
 """Kinds of objects that have a quota, and its name."""
 
 
-def _limits(view: View, project: str) -> JsonMap:
+def _limits(view: SimulatedProject, project: str) -> JsonMap:
     """Return the quotas of a project; -1: unlimited."""
     scripted = view.simulation.scenario.quotas
     own = view.simulation.all(QUOTAS.kind).get(project, {})
     return {name: own.get(name, scripted.get(kind, -1)) for kind, name in COUNTED.items()}
 
 
-def _get_quota(view: View, project: Json) -> Json:
+def _get_quota(view: SimulatedProject, project: Json) -> Json:
     return {"id": project, **_limits(view, str(project))}
 
 
-def _update_quota(view: View, project: Json, **attributes: Json) -> Json:
+def _update_quota(view: SimulatedProject, project: Json, **attributes: Json) -> Json:
     own = view.simulation.all(QUOTAS.kind).get(str(project), {"id": project})
     view.put(QUOTAS.kind, {**own, **attributes})
     return _get_quota(view, project)
@@ -400,7 +404,7 @@ VERBS: dict[str, Verb] = {
 }
 
 
-def furnish(view: View) -> None:
+def furnish(view: SimulatedProject) -> None:
     """Create a flavor and an availability zone."""
     view.call("load_balancer.create_flavor", name="single")
     view.call("load_balancer.create_availability_zone", name="nova")

@@ -9,14 +9,14 @@ from typing import Final, cast
 from heatlite.clients.cloud import CloudConflict, CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.features.simulator.collection import Collection
-from heatlite.features.simulator.simulation import Verb, View
+from heatlite.features.simulator.simulation import SimulatedProject, Verb
 
 CONTAINER: Final = "object_store.container"
 ACCOUNT: Final = "object_store.account"
 ENDPOINT: Final = "https://object-store.simulated/v1/AUTH_"
 
 
-def _create_container(view: View, name: Json, **headers: Json) -> Json:
+def _create_container(view: SimulatedProject, name: Json, **headers: Json) -> Json:
     """Create a container, or update the headers of an existing one."""
     key = f"{view.project}/{name}"
     thing = view.simulation.all(CONTAINER).get(key) or {
@@ -29,7 +29,7 @@ def _create_container(view: View, name: Json, **headers: Json) -> Json:
     return {"name": name}
 
 
-def _get_container_metadata(view: View, name: Json) -> Json:
+def _get_container_metadata(view: SimulatedProject, name: Json) -> Json:
     thing = _container(view, "get_container_metadata", name)
     objects = cast(dict[str, JsonMap], thing["_objects"])
     return {
@@ -39,12 +39,12 @@ def _get_container_metadata(view: View, name: Json) -> Json:
     }
 
 
-def _containers(view: View, **_: Json) -> Json:
+def _containers(view: SimulatedProject, **_: Json) -> Json:
     own = [one for one in view.things(CONTAINER) if one["project_id"] == view.project]
     return [{"name": one["name"], "count": len(cast(JsonMap, one["_objects"]))} for one in own]
 
 
-def _delete_container(view: View, name: Json) -> Json:
+def _delete_container(view: SimulatedProject, name: Json) -> Json:
     thing = _container(view, "delete_container", name)
     if thing["_objects"]:
         text = "There was a conflict when trying to complete your request."
@@ -53,13 +53,13 @@ def _delete_container(view: View, name: Json) -> Json:
     return None
 
 
-def _objects(view: View, container: Json, limit: Json = None) -> Json:
+def _objects(view: SimulatedProject, container: Json, limit: Json = None) -> Json:
     thing = _container(view, "objects", container)
     found = cast(dict[str, JsonMap], thing["_objects"])
     return [found[name] for name in sorted(found)][: cast(int | None, limit)]
 
 
-def _create_object(view: View, container: Json, name: Json, data: Json = "", **_: Json) -> Json:
+def _create_object(view: SimulatedProject, container: Json, name: Json, data: Json = "", **_: Json) -> Json:
     thing = _container(view, "create_object", container)
     content = str(data).encode()
     made: JsonMap = {
@@ -79,14 +79,14 @@ def _create_object(view: View, container: Json, name: Json, data: Json = "", **_
     return made
 
 
-def _download_object(view: View, name: Json, container: Json = None) -> Json:
+def _download_object(view: SimulatedProject, name: Json, container: Json = None) -> Json:
     objects = cast(dict[str, JsonMap], _container(view, "download_object", container)["_objects"])
     if str(name) not in objects:
         raise CloudNotFound("object_store.download_object", f"{container}/{name}: Not Found")
     return objects[str(name)]["_data"]
 
 
-def _delete_object(view: View, name: Json, container: Json = None) -> Json:
+def _delete_object(view: SimulatedProject, name: Json, container: Json = None) -> Json:
     thing = _container(view, "delete_object", container)
     if cast(JsonMap, thing["_objects"]).pop(str(name), None) is None:
         raise CloudNotFound("object_store.delete_object", f"{container}/{name}: Not Found")
@@ -94,17 +94,17 @@ def _delete_object(view: View, name: Json, container: Json = None) -> Json:
     return None
 
 
-def _set_account_metadata(view: View, **metadata: Json) -> Json:
+def _set_account_metadata(view: SimulatedProject, **metadata: Json) -> Json:
     thing = view.simulation.all(ACCOUNT).get(view.project, {"id": view.project, "project_id": view.project})
     view.put(ACCOUNT, {**thing, **metadata})
     return None
 
 
-def _get_endpoint(view: View) -> Json:
+def _get_endpoint(view: SimulatedProject) -> Json:
     return ENDPOINT + view.project
 
 
-def _container(view: View, verb: str, name: Json) -> JsonMap:
+def _container(view: SimulatedProject, verb: str, name: Json) -> JsonMap:
     found = view.simulation.all(CONTAINER).get(f"{view.project}/{name}")
     if found is None:
         raise CloudNotFound(f"object_store.{verb}", f"Container {name}: Not Found")
@@ -127,5 +127,5 @@ VERBS: dict[str, Verb] = {
 }
 
 
-def furnish(view: View) -> None:
+def furnish(view: SimulatedProject) -> None:
     """Create nothing: the store is empty at first."""

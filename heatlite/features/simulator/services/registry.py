@@ -19,7 +19,7 @@ from heatlite.features.simulator.services import (
 )
 from heatlite.features.simulator.services.block_storage.quotas import LIMITS as BLOCK_STORAGE_LIMITS
 from heatlite.features.simulator.services.compute.catalog import LIMITS as COMPUTE_LIMITS
-from heatlite.features.simulator.simulation import Scenario, Simulation, Verb, View
+from heatlite.features.simulator.simulation import Scenario, SimulatedProject, Simulation, Verb
 
 MODULES: Final = (
     identity, image, network, compute, block_storage, object_store, load_balancer, dns, key_manager, alarming,
@@ -51,6 +51,6 @@ def simulate(scenario: Scenario, clock: Clock, path: Path | None = None) -> Simu
     return Simulation(scenario, clock, VERBS, _furnish, path)
 
 
-def _furnish(view: View) -> None:
+def _furnish(view: SimulatedProject) -> None:
     for module in MODULES:
         module.furnish(view)

@@ -9,7 +9,7 @@ import pymysql
 from pymysql.constants import CLIENT, ER
 
 from heatlite.store.database.limits import Limits
-from heatlite.store.database.statements import Fetched, Statement
+from heatlite.store.database.statements import FetchedRows, Statement
 
 TOGETHER = 1024 * 1024
 """Characters of the statements in one round trip. A server takes 16 MiB, unless it is configured otherwise."""
@@ -23,19 +23,19 @@ class Connection:
     def __init__(self, connection: "pymysql.connections.Connection[Any]") -> None:
         self._connection = connection
 
-    def run(self, statements: Sequence[Statement]) -> list[Fetched]:
+    def run(self, statements: Sequence[Statement]) -> list[FetchedRows]:
         """Run statements together. After an error the server skips the rest.
 
         Raises the first error.
         """
-        answers: list[Fetched] = []
+        answers: list[FetchedRows] = []
         cursor = self._connection.cursor()
         try:
             for text in _joined(cursor.mogrify(sql, values) for sql, values in statements):
                 cursor.execute(text)
-                answers.append(Fetched(cursor.rowcount, cursor.fetchall()))
+                answers.append(FetchedRows(cursor.rowcount, cursor.fetchall()))
                 while cursor.nextset():
-                    answers.append(Fetched(cursor.rowcount, cursor.fetchall()))
+                    answers.append(FetchedRows(cursor.rowcount, cursor.fetchall()))
         except (pymysql.MySQLError, UnicodeEncodeError):  # the latter is never sent
             raise
         except BaseException:

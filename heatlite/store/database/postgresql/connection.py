@@ -15,7 +15,7 @@ from psycopg.pq import ConnStatus, DiagnosticField, ExecStatus, error_message
 from psycopg.pq.abc import PGresult
 
 from heatlite.store.database.limits import Limits
-from heatlite.store.database.statements import Fetched, Row, Statement, Value
+from heatlite.store.database.statements import FetchedRows, Row, Statement, Value
 
 PROBES = 3
 """Number of unanswered keepalives after which the other machine counts as gone."""
@@ -52,7 +52,7 @@ class Connection:
         self._readable.register(self._server.socket, select.POLLIN)
         self._any.register(self._server.socket, select.POLLIN | select.POLLOUT)
 
-    def run(self, statements: Sequence[Statement]) -> list[Fetched]:
+    def run(self, statements: Sequence[Statement]) -> list[FetchedRows]:
         """Run statements in one round trip, with one Sync at the end.
 
         After an error the server skips the rest. Raises the first error.
@@ -87,12 +87,12 @@ class Connection:
                 raise _error(result)
         return [self._fetched(result) for result in answered]
 
-    def _fetched(self, result: PGresult) -> Fetched:
+    def _fetched(self, result: PGresult) -> FetchedRows:
         rows: Sequence[Row] = ()
         if result.status == ExecStatus.TUPLES_OK:
             self._transformer.set_pgresult(result)
             rows = self._transformer.load_rows(0, result.ntuples, tuple)
-        return Fetched(result.command_tuples or 0, rows)
+        return FetchedRows(result.command_tuples or 0, rows)
 
     def _send(
         self, key: "_Key", values: Sequence[bytes | None], made: dict["_Key", bytes], changes: list["_Change | None"]

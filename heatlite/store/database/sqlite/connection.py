@@ -8,7 +8,7 @@ from pathlib import Path
 from peewee import SqliteDatabase
 
 from heatlite.store.database.backend import BUSY_SECONDS
-from heatlite.store.database.statements import Fetched, Statement
+from heatlite.store.database.statements import FetchedRows, Statement
 
 
 class Connection:
@@ -19,13 +19,13 @@ class Connection:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def run(self, statements: Sequence[Statement]) -> list[Fetched]:
+    def run(self, statements: Sequence[Statement]) -> list[FetchedRows]:
         """Run statements. Raises the first error."""
         answers = []
         for sql, values in statements:
             cursor = self._connection.cursor().execute(sql, values)
             # Fetching reads the file, so it may fail, too. An open cursor would keep the file's old state.
-            answers.append(Fetched(cursor.rowcount, cursor.fetchall()))
+            answers.append(FetchedRows(cursor.rowcount, cursor.fetchall()))
         return answers
 
     def close(self) -> None:

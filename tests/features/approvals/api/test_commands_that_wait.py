@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from heatlite.cli.transport import Answer, Transport
+from heatlite.cli.transport import ApiTransport, HttpAnswer
 from heatlite.core.config import Settings
 from heatlite.core.json import dump
 from tests.api.conftest import Heat, template
@@ -17,23 +17,23 @@ from tests.waiting import eventually
 THING = {"type": "OS::Heat::TestResource", "properties": {"value": "one"}}
 
 
-class Remote(Transport):
+class Remote(ApiTransport):
     """A connection to a server of another process."""
 
-    def __init__(self, inner: Transport) -> None:
+    def __init__(self, inner: ApiTransport) -> None:
         self._inner, self.place = inner, ""
 
     def close(self) -> None:
         self._inner.close()
 
-    def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
         return self._inner.send(method, target, headers, body)
 
 
 class Elsewhere(Here):
     """A program whose server is another process."""
 
-    def connect(self, settings: Settings, reads_only: bool) -> Transport:
+    def connect(self, settings: Settings, reads_only: bool) -> ApiTransport:
         return Remote(super().connect(settings, reads_only))
 
 

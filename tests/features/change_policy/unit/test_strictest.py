@@ -11,9 +11,9 @@ from heatlite.core.config import BadSetting, load
 from heatlite.feature import installed
 from heatlite.features.change_policy.document import (
     Approve,
-    Origin,
-    Policy,
+    ChangePolicyValues,
     PolicyKeys,
+    PolicyOrigin,
     loosened,
     strictest,
 )
@@ -29,7 +29,7 @@ LADDERS: dict[str, list[Any]] = {
     "revisions": [2, 20, 200],
 }
 """By key, values from the least strict to the strictest."""
-PLACES = (Origin.OPERATOR, Origin.PROJECT, Origin.STACK)
+PLACES = (PolicyOrigin.OPERATOR, PolicyOrigin.PROJECT, PolicyOrigin.STACK)
 
 
 def keys(**given: Any) -> PolicyKeys:
@@ -37,7 +37,7 @@ def keys(**given: Any) -> PolicyKeys:
 
 
 def test_each_key_has_a_ladder() -> None:
-    assert LADDERS.keys() == {*Policy.__struct_fields__} == {*PolicyKeys.__struct_fields__}
+    assert LADDERS.keys() == {*ChangePolicyValues.__struct_fields__} == {*PolicyKeys.__struct_fields__}
 
 
 @table("key", [*LADDERS])
@@ -49,7 +49,9 @@ def test_the_strictest_value_counts(key: str) -> None:
         found = strictest(given)
         told = [one for one in chosen if one is not None]
         if not told:
-            assert (getattr(found.policy, key), found.origins[key]) == (getattr(Policy(), key), Origin.DEFAULT)
+            assert (getattr(found.policy, key), found.origins[key]) == (
+                getattr(ChangePolicyValues(), key), PolicyOrigin.DEFAULT
+            )
             continue
         best = max(told, key=ladder.index)
         assert getattr(found.policy, key) == best

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 from heatlite.core.json import JsonMap
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.features.healing.parts import Healing
 from heatlite.wiring import Embedded
 from tests.crash.fast_engine import count_transactions, start
@@ -104,7 +104,7 @@ def update(course: str, database: str, files: str, commits: int, lease: float = 
     guard, comes = COURSES[course]
     if comes is leave:
         bomb.arm(commits, after=False)
-    request = Request(template=AFTER, further={"guard": guard})
+    request = StackRequest(template=AFTER, further={"guard": guard})
     server.stacks.update(CALLER, stack_of(server), request, existing=False)
     if comes is not leave:
         bakes(server)

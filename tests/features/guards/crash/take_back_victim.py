@@ -3,7 +3,7 @@
 import os
 
 from heatlite.core.json import JsonMap
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from tests.crash.fast_engine import count_transactions, start
 from tests.crash.scenarios import CALLER, settle, stack_of, template
 from tests.crash.victim import SURVIVED, bomb
@@ -24,7 +24,7 @@ def update(database: str, files: str, commits: int, lease: float = 1e9) -> None:
     count_transactions()
     server = start(database, lease)
     bomb.arm(commits, after=False)
-    request = Request(template=BEFORE, further=GUARD)
+    request = StackRequest(template=BEFORE, further=GUARD)
     server.stacks.update(CALLER, stack_of(server), request, existing=False)
     settle(server)
     os._exit(SURVIVED)

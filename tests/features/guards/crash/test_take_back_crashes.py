@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from heatlite.core.status import Status, Verb
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from tests.crash.copies import copier, kill_at_commits
 from tests.crash.fast_engine import start
 from tests.crash.scenarios import CALLER, create, settle, stack_of
@@ -22,7 +22,7 @@ def test_killed_at_every_commit(place: Path) -> None:
     create(server, BEFORE)
     settle(server)
     before = rows(server)
-    server.stacks.update(CALLER, stack_of(server), Request(template=FAILED, further=GUARD), existing=False)
+    server.stacks.update(CALLER, stack_of(server), StackRequest(template=FAILED, further=GUARD), existing=False)
     settle(server)
     assert {len(ids) for name, ids in rows(server).items() if name in ("/a", "g/0", "g/1")} == {2}
     server.close()

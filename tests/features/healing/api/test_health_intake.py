@@ -20,9 +20,9 @@ from heatlite.features.healing import operations
 from heatlite.features.healing.api import sources
 from heatlite.features.healing.intake import intake
 from heatlite.features.healing.intake.intake import Intake
-from heatlite.features.healing.intake.targets import Targets
+from heatlite.features.healing.intake.targets import ReportTargets
 from heatlite.features.healing.parts import Healing
-from heatlite.features.healing.reports import Report
+from heatlite.features.healing.reports import AlertReport
 from heatlite.features.healing.store.records import HealthTokenRecord
 from heatlite.features.healing.store.sources import PREFIX, token_digest
 from heatlite.features.healing.store.store import HealingStore
@@ -520,8 +520,8 @@ def test_incidents_are_found_by_their_stack_and_by_its_root(heat: Heat, path: st
 
 def test_a_member_that_goes_while_its_report_is_read_is_unknown(heat: Heat, path: str, store: Store) -> None:
     """PostgreSQL and MariaDB show each statement what others have committed."""
-    report = Report("k", Word.FIRING, physical_id=physical_id(heat, path))
-    targets = Targets(store, heat.project, [report])
+    report = AlertReport("k", Word.FIRING, physical_id=physical_id(heat, path))
+    targets = ReportTargets(store, heat.project, [report])
     heat.call("DELETE", path, code=204)
     heat.settle(path, "DELETE_COMPLETE")
     assert targets.find(report, marks_member=True).result is ReportResult.UNKNOWN

@@ -9,9 +9,9 @@ import pytest
 from heatlite.__main__ import main
 from heatlite.cli.errors import CommandError
 from heatlite.features.migrate.commands import _bind, _each
-from heatlite.features.migrate.ledger import Ledger, Move, State, load
+from heatlite.features.migrate.ledger import MigrationLedger, MigrationState, StackMove, load
 
-WEB = Move("web", "id", State.UNDONE)
+WEB = StackMove("web", "id", MigrationState.UNDONE)
 CLOUD_MISSING = "cloud 'nowhere'" if find_spec("openstack") else "The cloud nowhere needs openstacksdk"
 
 
@@ -43,24 +43,26 @@ def test_refusals(
 
 
 def test_a_stack_that_cannot_be_asked_about_fails_the_command(tmp_path: Path) -> None:
-    def refuse(_: str) -> Move:
+    def refuse(_: str) -> StackMove:
         raise CommandError("no answer")
 
     arguments = Namespace(format="json", record=tmp_path / "record.json")
-    assert _each(arguments, Ledger(arguments.record, {"web": WEB}), ["web"], refuse, State.BLOCKED) == 1
+    assert _each(
+        arguments, MigrationLedger(arguments.record, {"web": WEB}), ["web"], refuse, MigrationState.BLOCKED
+    ) == 1
 
 
 def test_a_record_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     arguments = Namespace(format="text", record=tmp_path / "nowhere" / "record.json")
-    ledger = Ledger(arguments.record)
+    ledger = MigrationLedger(arguments.record)
     with pytest.raises(CommandError, match=r"nowhere/record\.json: No such file or directory\. Run it again"):
-        _each(arguments, ledger, ["web"], lambda _: ledger.put(WEB), State.BLOCKED)
+        _each(arguments, ledger, ["web"], lambda _: ledger.put(WEB), MigrationState.BLOCKED)
 
 
 def test_a_record_is_of_one_heat(tmp_path: Path) -> None:
     """Its stacks would seem to be gone in another one, and count as released."""
     arguments = Namespace(record=tmp_path / "record.json")
-    ledger = Ledger(arguments.record)
+    ledger = MigrationLedger(arguments.record)
     _bind(arguments, ledger, "http://one/v1/p")
     ledger.put(WEB)
     again = load(arguments.record)

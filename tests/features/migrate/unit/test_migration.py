@@ -11,8 +11,8 @@ import pytest
 from heatlite.core.errors import ErrorAnswer
 from heatlite.core.json import Json
 from heatlite.features.migrate.document import document
-from heatlite.features.migrate.findings import Kind, judged
-from heatlite.features.migrate.ledger import Ledger, Move, State, load
+from heatlite.features.migrate.findings import FindingKind, judged
+from heatlite.features.migrate.ledger import MigrationLedger, MigrationState, StackMove, load
 from heatlite.features.migrate.moves import Migration
 from heatlite.features.migrate.retaining import retaining
 from heatlite.features.migrate.source import FoundStack, read
@@ -164,15 +164,19 @@ def _one_stack(listed: list[dict[str, Any]], **attributes: Any) -> Recorded:
 @pytest.mark.parametrize(
     ("name", "without", "expected"),
     [
-        ("flat", (), {(Kind.SECRET, "secret")}),
+        ("flat", (), {(FindingKind.SECRET, "secret")}),
         ("nested", (), set()),
-        ("nested", ("OS::Neutron::Port",), {(Kind.MISSING_TYPE, f"{one}/deeper/port") for one in ("first", "second")}),
-        ("groups", (), {(Kind.ADDRESS, "more")}),
-        ("software", (), {(Kind.AGENT, "server")}),
-        ("waiting", (), {(Kind.ADDRESS, "handle"), (Kind.ADDRESS, "cfn_handle")}),
+        (
+            "nested",
+            ("OS::Neutron::Port",),
+            {(FindingKind.MISSING_TYPE, f"{one}/deeper/port") for one in ("first", "second")},
+        ),
+        ("groups", (), {(FindingKind.ADDRESS, "more")}),
+        ("software", (), {(FindingKind.AGENT, "server")}),
+        ("waiting", (), {(FindingKind.ADDRESS, "handle"), (FindingKind.ADDRESS, "cfn_handle")}),
     ],
 )
-def test_findings(name: str, without: tuple[str, ...], expected: set[tuple[Kind, str]]) -> None:
+def test_findings(name: str, without: tuple[str, ...], expected: set[tuple[FindingKind, str]]) -> None:
     findings = judged(found(name), types(name) - {*without}, {})
     assert {(one.kind, one.path) for one in findings} == expected
 
@@ -186,7 +190,7 @@ def test_states(status: str, blocks: bool) -> None:
         if "stack" in answer:
             answer["stack"]["stack_status"] = status
     findings = judged(read(source, "nested"), types("nested"), {})
-    assert any(one.kind is Kind.STATE and one.blocks for one in findings) == blocks
+    assert any(one.kind is FindingKind.STATE and one.blocks for one in findings) == blocks
 
 
 PATH = "/stacks/nested/t"
@@ -219,18 +223,18 @@ BOTH = [{"output_key": "both", "output_value": ["Rdr3q6HBcfuC", "QaCMvsdz5"]}]
 @pytest.mark.parametrize(
     ("target", "state", "differs"),
     [
-        (heatlite("keep", outputs=BOTH), State.TAKEN, []),
-        (heatlite("keep"), State.TAKEN, ["both"]),
-        (heatlite("keep", "replace"), State.UNDONE, ["group/1 (replace)"]),
-        (heatlite(status="ADOPT_FAILED"), State.UNDONE, []),
+        (heatlite("keep", outputs=BOTH), MigrationState.TAKEN, []),
+        (heatlite("keep"), MigrationState.TAKEN, ["both"]),
+        (heatlite("keep", "replace"), MigrationState.UNDONE, ["group/1 (replace)"]),
+        (heatlite(status="ADOPT_FAILED"), MigrationState.UNDONE, []),
     ],
     ids=["taken", "another output", "a first plan with changes", "failed"],
 )
-def test_run(target: Recorded, state: State, differs: list[str], tmp_path: Path) -> None:
+def test_run(target: Recorded, state: MigrationState, differs: list[str], tmp_path: Path) -> None:
     file = tmp_path / "record.json"
     move = Migration(Recorded("nested"), target, load(file), {}).run("nested")
     assert (move.state, [*move.changes, *move.outputs]) == (state, differs)
-    assert (f"DELETE {PATH}/abandon" in dict(target.written)) == (state is State.UNDONE)
+    assert (f"DELETE {PATH}/abandon" in dict(target.written)) == (state is MigrationState.UNDONE)
     assert load(file).moves == {"nested": move}
 
 
@@ -239,13 +243,15 @@ def test_it_continues_after_an_answer_that_was_lost(tmp_path: Path) -> None:
     ledger = load(tmp_path / "record.json")
     migration = Migration(Recorded("nested"), target, ledger, {})
     planned = migration.plan("nested")
-    assert (planned.state, [key for key, _ in target.written]) == (State.PLANNED, ["POST /validate?all_errors=true"])
+    assert (planned.state, [key for key, _ in target.written]) == (
+        MigrationState.PLANNED, ["POST /validate?all_errors=true"]
+    )
     target.answers["POST /stacks"] = {"refused": 504}
     with pytest.raises(ErrorAnswer):
         migration.run("nested")
-    assert load(ledger.file).moves["nested"].state is State.ADOPTING
+    assert load(ledger.file).moves["nested"].state is MigrationState.ADOPTING
     target.answers["GET /stacks/nested"] = target.answers[f"GET {PATH}"]
-    assert Migration(Recorded("nested"), target, load(ledger.file), {}).run("nested").state is State.TAKEN
+    assert Migration(Recorded("nested"), target, load(ledger.file), {}).run("nested").state is MigrationState.TAKEN
 
 
 @pytest.mark.parametrize("status", ["CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_FAILED"])
@@ -259,7 +265,7 @@ def test_a_stack_of_another_client_is_not_abandoned(status: str, tmp_path: Path)
     target.answers["GET /stacks/nested"] = target.answers[f"GET {PATH}"]
     for _ in range(2):
         move = Migration(Recorded("nested"), target, load(ledger.file), {}).run("nested")
-        assert (move.state, status in move.reason) == (State.ADOPTING, True)
+        assert (move.state, status in move.reason) == (MigrationState.ADOPTING, True)
     assert [key for key, _ in target.written if "DELETE" in key] == []
 
 
@@ -267,8 +273,8 @@ def test_a_stack_that_is_gone_meanwhile_is_undone(tmp_path: Path) -> None:
     target = heatlite(status="DELETE_COMPLETE")
     target.answers[f"DELETE {PATH}/abandon"] = {"refused": 404}
     migration = Migration(Recorded("nested"), target, load(tmp_path / "record.json"), {})
-    assert migration.run("nested").state is State.UNDONE
-    assert migration.plan("nested").state is State.PLANNED
+    assert migration.run("nested").state is MigrationState.UNDONE
+    assert migration.plan("nested").state is MigrationState.PLANNED
 
 
 def test_what_is_planned_again_was_not_written(tmp_path: Path) -> None:
@@ -278,7 +284,9 @@ def test_what_is_planned_again_was_not_written(tmp_path: Path) -> None:
     }
     target.answers["GET /stacks/nested"] = {"stack": {"id": "other"}}
     move = Migration(Recorded("nested"), target, load(tmp_path / "record.json"), {}).run("nested")
-    assert (move.state, {one.kind for one in move.findings}) == (State.BLOCKED, {Kind.NAME_TAKEN, Kind.INVALID})
+    assert (move.state, {one.kind for one in move.findings}) == (
+        MigrationState.BLOCKED, {FindingKind.NAME_TAKEN, FindingKind.INVALID}
+    )
     assert [key for key, _ in target.written] == ["POST /validate?all_errors=true"]
 
 
@@ -286,15 +294,20 @@ SOURCE = "/stacks/nested/5f48a51d-9101-46dc-9841-326389cac741"
 
 
 @pytest.mark.parametrize(
-    ("abandon", "state"), [({}, State.RELEASED), ({"refused": 400}, State.RETAINED), ({"refused": 403}, State.RETAINED)]
+    (
+        "abandon",
+        "state"), [({}, MigrationState.RELEASED),
+        ({"refused": 400}, MigrationState.RETAINED),
+        ({"refused": 403}, MigrationState.RETAINED),
+    ]
 )
-def test_finish(abandon: Any, state: State, tmp_path: Path) -> None:
+def test_finish(abandon: Any, state: MigrationState, tmp_path: Path) -> None:
     source, target = Recorded("nested"), heatlite(outputs=BOTH)
     migration = Migration(source, target, load(tmp_path / "record.json"), {})
     assert migration.finish("nested").reason == "it is not planned: run comes first"
-    assert migration.plan("nested").state is State.PLANNED
+    assert migration.plan("nested").state is MigrationState.PLANNED
     assert migration.finish("nested").reason == "it is planned: run comes first"
-    assert migration.run("nested").state is State.TAKEN
+    assert migration.run("nested").state is MigrationState.TAKEN
     can_update(source, abandon)
     assert migration.finish("nested").state is state
     assert all(key.startswith((f"DELETE {SOURCE}/abandon", f"PATCH {SOURCE}")) for key, _ in source.written)
@@ -319,19 +332,19 @@ def test_objects_are_retained_once_the_heat_has_updated_the_stack(tmp_path: Path
     """It may begin after its answer: the stack is UPDATE_COMPLETE of an earlier one."""
     source = Recorded("nested")
     migration = Migration(source, heatlite(outputs=BOTH), load(tmp_path / "record.json"), {})
-    assert migration.run("nested").state is State.TAKEN
+    assert migration.run("nested").state is MigrationState.TAKEN
     can_update(source, {"refused": 403}, begins=False)
     move = migration.finish("nested")
-    assert (move.state, "not retained" in move.reason) == (State.TAKEN, True)
+    assert (move.state, "not retained" in move.reason) == (MigrationState.TAKEN, True)
 
 
 def test_what_heatlite_has_given_up_stays_with_the_heat(tmp_path: Path) -> None:
     source, target = Recorded("nested"), heatlite(outputs=BOTH)
     migration = Migration(source, target, load(tmp_path / "record.json"), {})
-    assert migration.run("nested").state is State.TAKEN
+    assert migration.run("nested").state is MigrationState.TAKEN
     target.request("DELETE", f"{PATH}/abandon")
     can_update(source, {})
-    assert migration.finish("nested").state is State.UNDONE
+    assert migration.finish("nested").state is MigrationState.UNDONE
     assert source.written == []
 
 
@@ -340,13 +353,13 @@ def test_a_stack_has_one_entry_by_name_and_by_id(tmp_path: Path) -> None:
     identifier = SOURCE.rpartition("/")[2]
     source.answers[f"GET /stacks/{identifier}"] = source.answers["GET /stacks/nested"]
     migration = Migration(source, target, load(tmp_path / "record.json"), {})
-    assert migration.run(identifier).state is State.TAKEN
+    assert migration.run(identifier).state is MigrationState.TAKEN
     target.answers["GET /stacks/nested"] = target.answers[f"GET {PATH}"]
     for step in (migration.plan, migration.run):
-        assert step(identifier).state is State.TAKEN
+        assert step(identifier).state is MigrationState.TAKEN
     assert [*load(tmp_path / "record.json").moves] == ["nested"]
     can_update(source, {})
-    assert migration.finish(identifier).state is State.RELEASED
+    assert migration.finish(identifier).state is MigrationState.RELEASED
 
 
 @pytest.mark.parametrize(
@@ -381,19 +394,19 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
     file.write_text("[]")
     with pytest.raises(ValueError, match="is no record of a migration"):
         load(file)
-    assert Ledger(file).to_json() == {"format": 1, "heat": "", "stacks": []}
+    assert MigrationLedger(file).to_json() == {"format": 1, "heat": "", "stacks": []}
 
 
 def test_commands_at_the_same_time_lose_no_stack(tmp_path: Path) -> None:
     file = tmp_path / "record.json"
     names = {f"s{number}" for number in range(16)}
-    ledgers = {name: Ledger(file) for name in names}
+    ledgers = {name: MigrationLedger(file) for name in names}
 
     def put(name: str) -> None:
-        for state in (State.ADOPTING, State.TAKEN):
-            ledgers[name].put(Move(name, "1", state))
+        for state in (MigrationState.ADOPTING, MigrationState.TAKEN):
+            ledgers[name].put(StackMove(name, "1", state))
 
     with ThreadPoolExecutor(len(names)) as pool:
         assert [*pool.map(put, names)] == [None] * len(names)
-    assert {name: move.state for name, move in load(file).moves.items()} == dict.fromkeys(names, State.TAKEN)
+    assert {name: move.state for name, move in load(file).moves.items()} == dict.fromkeys(names, MigrationState.TAKEN)
     assert [*tmp_path.iterdir()] == [file]

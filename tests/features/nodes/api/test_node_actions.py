@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from heatlite import wiring
 from heatlite.features.nodes.operations import NodeOperations
-from heatlite.features.nodes.states import NodeActionState, Origin
+from heatlite.features.nodes.states import NodeActionState, TransitionOrigin
 from heatlite.features.nodes.store.records import NodeTransitionRecord
 from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.store import Store
@@ -180,7 +180,7 @@ def test_nobody_reads_what_is_hidden(
     for state in (NodeActionState.RUNNING, NodeActionState.FAILED):
         (action,) = own_store.of(NodeStore).node_actions.existing([action.id])
         action = replace(action, state=state, error=error, outputs=outputs)
-        line = NodeTransitionRecord(action.id, 1.0, state, Origin.AGENT, None, error)
+        line = NodeTransitionRecord(action.id, 1.0, state, TransitionOrigin.AGENT, None, error)
         with own_store.transaction():
             own_server.components.of(NodeOperations).ledger.record([action], [], {action.id: [line]})
     refused = own_heat.call("POST", f"/node_actions/{action.id}/cancel", code=400)

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.status import ActionStatus, Signal, state
 from heatlite.core.wire.locks import LockOptions
-from heatlite.engine.state.requests import Request, Timing
+from heatlite.engine.state.requests import StackRequest, Timing
 from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.requests import NodeRequest
 from heatlite.features.nodes.states import InvalidNodeActionState, NodeActionExists, NodeActionState, NodeState
 from heatlite.features.nodes.store.records import NodeActionRecord, NodeRecord
 from heatlite.features.nodes.store.store import NodeStore
-from heatlite.features.nodes.transitions import Ledger
+from heatlite.features.nodes.transitions import NodeLedger
 from heatlite.store.records import ActionRecord
 from tests.engine.conftest import MEMBER, Engine, template, thing
 from tests.features.nodes.registered_nodes import registered
@@ -36,7 +36,7 @@ class Fleet:
 
     def __init__(self, engine: Engine, name: str = "s") -> None:
         self.engine = engine
-        self.ledger = Ledger(engine.store, engine.clock)
+        self.ledger = NodeLedger(engine.store, engine.clock)
         self.stack = engine.create(template(a=thing(), b=thing()), name)
         self.nodes = {one: registered(engine.store, self.stack, one) for one in ("a", "b")}
 
@@ -127,7 +127,7 @@ def test_of_all_that_can_be_asked_what_changes_machines_waits(engine: Engine, fl
         engine.settle(stack)
         return False
 
-    assert waits(lambda: engine.stacks.update(MEMBER, engine.get(stack), Request(template=NEW), existing=False))
+    assert waits(lambda: engine.stacks.update(MEMBER, engine.get(stack), StackRequest(template=NEW), existing=False))
     assert waits(lambda: engine.stacks.retry(MEMBER, engine.get(stack)))
     assert waits(lambda: engine.stacks.suspend(MEMBER, engine.get(stack)))
     assert waits(lambda: engine.stacks.resume(MEMBER, engine.get(stack)))
@@ -192,7 +192,7 @@ def test_callers_may_have_an_action_depend_on_node_actions(
     engine.settle(fleet.stack)
     assert fleet.last().status is how
     foreign = replace(MEMBER, project="foreign")
-    stack = engine.stacks.create(foreign, Request(name="f", template=template(a=thing())))
+    stack = engine.stacks.create(foreign, StackRequest(name="f", template=template(a=thing())))
     engine.settle(stack)
     with pytest.raises(HTTPBadRequest, match=f"no action with the id {work.id}"):
         engine.stacks.check(foreign, stack, Timing(depends_on=(work.id,)))

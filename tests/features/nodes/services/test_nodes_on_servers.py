@@ -12,7 +12,7 @@ from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.ids import new_id
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.features.nodes.agents.registration import Registered
 from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.playbooks import RunRequest
@@ -70,7 +70,7 @@ class Site:
         self.engines: list[Embedded] = [wiring.embedded(settings), wiring.embedded(settings)]
         self.store = self.engines[0].store
         self.agent = TinyAgent()
-        self.stack = self.engines[0].stacks.create(Context("demo"), Request(name="s", template=self.template("1")))
+        self.stack = self.engines[0].stacks.create(Context("demo"), StackRequest(name="s", template=self.template("1")))
         self.rest()
         given = Registered(self.agent.url, self.agent.secret, self.agent.instance, "1", self.agent.kinds)
         (row,) = [row for row in self.store.resources.of(self.stack.id) if row.name == "a"]
@@ -184,7 +184,7 @@ def test_what_is_sent_is_waited_for_or_is_sent_afterwards(site: Site) -> None:
 def _meet(site: Site, value: str, pause: float) -> None:
     action, caller = site.ask(), Context("demo")
     time.sleep(pause)
-    request = Request(template=site.template(value))
+    request = StackRequest(template=site.template(value))
     site.engines[1].stacks.update(caller, site.now(), request, existing=False)
     (update,) = caller.queued
     depends = [one.depended for one in site.store.dependencies.of(update)]

@@ -3,7 +3,7 @@
 import pytest
 
 from heatlite.core.errors import HTTPBadRequest, RequestLimitExceeded
-from heatlite.features.nodes.playbook_text import Attribute, Stage, read_playbook
+from heatlite.features.nodes.playbook_text import NodeAttribute, Stage, read_playbook
 from heatlite.template.source.loader import MAX_TEMPLATE_SIZE
 from tests.tables import table
 
@@ -31,7 +31,7 @@ def test_it_is_read() -> None:
     assert playbook.stages == (
         Stage("drain", None, None, 1, "script", {"config": "drain"}),
         Stage("restart", ("b", "a"), None, 2, "service.restart", {}),
-        Stage("test", None, Attribute(("metadata", "role"), {"of": 1}), None, "test/success", {}),
+        Stage("test", None, NodeAttribute(("metadata", "role"), {"of": 1}), None, "test/success", {}),
     )
 
 

@@ -8,7 +8,7 @@ from msgspec import convert
 
 from heatlite import wiring
 from heatlite.core.config import Settings
-from heatlite.engine.state.group_requests import Join, Joining, Leave
+from heatlite.engine.state.group_requests import Joining, JoinRequest, Leave
 from heatlite.features.ownership.bodies import DetachRequest, ImportRequest
 from heatlite.features.ownership.detaching import Detachments
 from heatlite.features.ownership.importing import Imports
@@ -71,5 +71,5 @@ def work(server: Embedded, members: str) -> None:
     core.leaving.leave(CALLER, stack_of(server), "g", Leave(("1",)))
     settle(server)
     given: Any = (Joining(id=member.physical_id),)
-    digest = core.joins.plan(CALLER, stack_of(server), "g", Join(given)).digest
-    core.joins.join(CALLER, stack_of(server), "g", Join(given, plan_digest=digest))
+    digest = core.joins.plan(CALLER, stack_of(server), "g", JoinRequest(given)).digest
+    core.joins.join(CALLER, stack_of(server), "g", JoinRequest(given, plan_digest=digest))

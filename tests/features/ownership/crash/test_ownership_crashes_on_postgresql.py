@@ -8,7 +8,7 @@ import pytest
 
 from heatlite import wiring
 from heatlite.core.status import Status
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from tests.crash.copies import MAX_COMMITS, kill_at_commits
 from tests.crash.fast_engine import LEASE
 from tests.crash.scenarios import CALLER, settle, stack_of
@@ -32,7 +32,7 @@ def recovered(files: Path, database: str, where: str, lease: float = 1e9) -> Non
         cloud = server.components.engine_services.services.clouds.of("demo").cloud
         standing = {one["id"] for one in cloud.call("network.networks")}  # type: ignore[union-attr, index]
         assert {*ids} <= standing, where
-        plan = server.stacks.preview_update(CALLER, stack, Request(), existing=True, plan=True).plan
+        plan = server.stacks.preview_update(CALLER, stack, StackRequest(), existing=True, plan=True).plan
         assert plan is not None
         assert [one.path for one in plan.resources if one.action != "keep"] == [], where
         assert store.inconsistencies(server.components.clock.now(), 0.0) == [], where

@@ -8,10 +8,10 @@ import pytest
 from msgspec import convert, to_builtins
 
 from heatlite.core.json import JsonMap
-from heatlite.engine.state.requests import Request, ShownPlan
+from heatlite.engine.state.requests import ShownPlan, StackRequest
 from heatlite.features.ownership.bodies import ImportRequest, MoveRequest
 from heatlite.features.ownership.importing import Imports
-from heatlite.features.ownership.moving import Moves
+from heatlite.features.ownership.moving import ResourceMoves
 from heatlite.features.ownership.reading import CHANGES
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import _no_engine_outlives_its_test, engine, place, plugins, template  # noqa: F401
@@ -24,7 +24,7 @@ class Imported:
     def __init__(self, cloudy: Cloudy) -> None:  # noqa: F811 - the fixture
         self.cloudy = cloudy
         self.operations = cloudy.components.of(Imports)
-        self.moves = cloudy.components.of(Moves)
+        self.moves = cloudy.components.of(ResourceMoves)
 
     def empty(self, name: str = "b") -> StackRecord:
         """Return a stack without resources."""
@@ -64,7 +64,7 @@ class Imported:
 
     def first_plan(self, stack: StackRecord) -> dict[str, str]:
         """Return what the next update with the stored definition would do, by path."""
-        plan = self.cloudy.stacks.preview_update(self.cloudy.who, stack, Request(), existing=True, plan=True).plan
+        plan = self.cloudy.stacks.preview_update(self.cloudy.who, stack, StackRequest(), existing=True, plan=True).plan
         assert plan is not None
         return {"/".join(one.path): one.action for one in plan.resources if one.action != "keep"}
 

@@ -14,7 +14,7 @@ from heatlite.core.errors import (
 )
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Verb
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.features.ownership import errors
 from heatlite.features.ownership.bodies import DetachRequest
 from heatlite.features.ownership.detaching import Detachments
@@ -105,7 +105,7 @@ def test_what_cannot_be_detached(imported: Imported) -> None:
     cloudy.components.protection.protect(cloudy.who, stack, "vol", None)
     with pytest.raises(DeletionProtected, match="heatlite unprotect a vol"):
         detached(cloudy, stack, "vol")
-    assert cloudy.stacks.preview_update(cloudy.who, stack, Request(), existing=True, plan=True).plan is not None
+    assert cloudy.stacks.preview_update(cloudy.who, stack, StackRequest(), existing=True, plan=True).plan is not None
 
 
 def test_what_holds_an_object_holds_its_detachment(imported: Imported, monkeypatch: pytest.MonkeyPatch) -> None:

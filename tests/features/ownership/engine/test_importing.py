@@ -12,7 +12,7 @@ from heatlite.core import errors
 from heatlite.core.errors import HeatliteError, HTTPBadRequest, ObjectOwned, PlanChanged, StackLocked
 from heatlite.core.json import as_map
 from heatlite.core.status import Status, Verb
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.engine.state.stack_document import read_record
 from heatlite.features.ownership.errors import DefinitionOutdated, NotOnlyImport, given_up
 from heatlite.features.ownership.reading import CHANGES
@@ -136,7 +136,7 @@ def test_an_object_has_one_owner(imported: Imported) -> None:
     imported.done(stack, given("n", NET, id=ids["net"]))
     record = {"template": template(net=resource(NET)), "resources": {"net": {"resource_id": ids["net"]}}}
     with pytest.raises(ObjectOwned):
-        cloudy.stacks.create(cloudy.who, Request(name="s", adopted=read_record(record)))
+        cloudy.stacks.create(cloudy.who, StackRequest(name="s", adopted=read_record(record)))
 
 
 @pytest.mark.parametrize("is_foreign", [False, True])
@@ -384,7 +384,7 @@ def test_an_old_template_deletes_nothing_of_an_import(imported: Imported) -> Non
     stack = imported.done(stack, given("net", NET, id=ids["net"]))
     for operation in (cloudy.stacks.update, cloudy.stacks.preview_update):
         with pytest.raises(DefinitionOutdated, match="lacks net"):
-            operation(cloudy.who, stack, Request(template=template(**own)), existing=False)
+            operation(cloudy.who, stack, StackRequest(template=template(**own)), existing=False)
     stack = cloudy.patch(stack)
     new = cloudy.components.definitions.of(stack).template.document
     stack = cloudy.put(stack, new)

@@ -13,12 +13,12 @@ from heatlite.features.healing.store.observations import open_key
 from heatlite.features.healing.store.tables import Incident
 from heatlite.features.ownership import errors
 from heatlite.features.ownership.bodies import MoveRequest
-from heatlite.features.schedules.store.records import ScheduleRecord, Task
+from heatlite.features.schedules.store.records import ScheduledTask, ScheduleRecord
 from heatlite.features.schedules.store.store import SchedulesStore
 from heatlite.store.database.database import Database
 from heatlite.store.database.sql import marks
 from heatlite.store.database.statements import Value
-from heatlite.store.feature_store import Moved, Place
+from heatlite.store.feature_store import Moved, TreeStack
 from heatlite.store.records import ResourceRecord
 from heatlite.store.tables import MODELS
 from heatlite.template.definitions.renames import renamed
@@ -211,11 +211,13 @@ def test_law_every_place_of_a_path_is_known(imported: Imported) -> None:
                 sql = f"INSERT INTO {model._meta.table_name} ({quoted}) VALUES ({marks(cells)})"
                 database.write(sql, [*cells.values()])
         times = ScheduleRecord(
-            "s", "demo", stack.id, "s", "* * * * *", "UTC", Task.RESIZE, {"resource": "one/x"}, 0, True, "u", {}, 0
+            "s", "demo", stack.id, "s", "* * * * *", "UTC", ScheduledTask.RESIZE, {
+                "resource": "one/x"
+            }, 0, True, "u", {}, 0
         )  # fmt: skip
         schedules = store.of(SchedulesStore)
         schedules.insert(times)
-        place = Place(stack.id, stack.id)
+        place = TreeStack(stack.id, stack.id)
         store.move_resources(Moved(place, place, {"one": "two", "two": "three"}))
         for model, columns in found.items():
             for column in columns:
@@ -225,7 +227,7 @@ def test_law_every_place_of_a_path_is_known(imported: Imported) -> None:
         assert schedules.of_stack(stack.id) == [replace(times, options={"resource": "two/x"})]
         for path, source, key in database.read("SELECT path, source, open_key FROM incident"):
             assert key == open_key(stack.id, path, source)
-        elsewhere = Place(other.id, below.id, ("up",))
+        elsewhere = TreeStack(other.id, below.id, ("up",))
         store.move_resources(Moved(place, elsewhere, {"three": "far"}))
         for model, columns in found.items():
             require_there(database, model, columns, elsewhere)
@@ -233,7 +235,7 @@ def test_law_every_place_of_a_path_is_known(imported: Imported) -> None:
         raise Undone
 
 
-def require_there(database: Database, model: type[peewee.Model], columns: list[str], there: Place) -> None:
+def require_there(database: Database, model: type[peewee.Model], columns: list[str], there: TreeStack) -> None:
     """Fail unless what was called three has another name, in another tree."""
     table = model._meta.table_name
     names = {field.column_name for field in model._meta.sorted_fields}

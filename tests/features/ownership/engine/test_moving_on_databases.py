@@ -9,8 +9,8 @@ import pytest
 from heatlite.core.errors import Conflict, HTTPBadRequest, NotFound
 from heatlite.core.json import dump
 from heatlite.core.status import Status, Verb
-from heatlite.engine.state.requests import Request
-from heatlite.features.ownership.moving import Moves
+from heatlite.engine.state.requests import StackRequest
+from heatlite.features.ownership.moving import ResourceMoves
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import Engine, resource, template
 from tests.features.ownership.engine.conftest import moving
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.database]
 
 
 def moved(engine: Engine, source: StackRecord, names: Mapping[str, str], target: StackRecord | None = None) -> None:
-    moves, to_stack = engine.components.of(Moves), None if target is None else target.id
+    moves, to_stack = engine.components.of(ResourceMoves), None if target is None else target.id
     digest = moves.plan(engine.who, engine.get(source), moving(names, to_stack)).digest
     moves.start(engine.who, engine.get(source), moving(names, to_stack, digest), {"move": {}})
 
@@ -33,7 +33,7 @@ def root(engine: Engine, name: str) -> StackRecord:
 
 def waits(engine: Engine, stack: StackRecord) -> list[str]:
     """Return what the next update would do."""
-    plan = engine.stacks.preview_update(engine.who, engine.get(stack), Request(), existing=True, plan=True).plan
+    plan = engine.stacks.preview_update(engine.who, engine.get(stack), StackRequest(), existing=True, plan=True).plan
     assert plan is not None
     return ["/".join(one.path) for one in plan.resources if one.action != "keep"]
 
@@ -96,7 +96,7 @@ def test_law_each_row_is_in_one_stack_beside_moves_and_updates(engine: Engine) -
             name = random.choice([*{row.name for row in engine.rows(source)} - {"x"}] or ["x"])
             try:
                 if number % 4 == 3:
-                    engine.stacks.update(engine.who, engine.get(source), Request(), existing=True)
+                    engine.stacks.update(engine.who, engine.get(source), StackRequest(), existing=True)
                 else:
                     moved(engine, source, {name: f"m{seed}x{number}"}, target)
                     done += 1

@@ -9,7 +9,7 @@ from heatlite.core.errors import HTTPBadRequest, InvalidStackState, RequestLimit
 from heatlite.core.status import Status, Verb
 from heatlite.engine.state.group_requests import AttachPolicy
 from heatlite.features.ownership.errors import ReferencesCross
-from heatlite.features.ownership.moving import Moves
+from heatlite.features.ownership.moving import ResourceMoves
 from heatlite.store.records import ResourceRecord, StackRecord
 from tests.engine.conftest import resource, template
 from tests.features.ownership.engine.conftest import Imported
@@ -177,10 +177,10 @@ def test_too_many_resources(imported: Imported) -> None:
     stack = tree(imported)
     cloudy.made({"a": resource(NET), "b": resource(NET)}, "b")
     core = cloudy.components
-    imported.moves = Moves(replace(core, settings=replace(core.settings, max_resources_per_stack=6)))
+    imported.moves = ResourceMoves(replace(core, settings=replace(core.settings, max_resources_per_stack=6)))
     with pytest.raises(RequestLimitExceeded):
         imported.move_plan(stack, {"data": "d"}, "b")
-    imported.moves = Moves(replace(core, settings=replace(core.settings, max_resources_per_stack=7)))
+    imported.moves = ResourceMoves(replace(core, settings=replace(core.settings, max_resources_per_stack=7)))
     assert imported.move_plan(stack, {"data": "d"}, "b").resources
 
 

@@ -8,7 +8,7 @@ import os
 from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.json import JsonMap
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.store.records import StackRecord
 from heatlite.wiring import Embedded
 from tests.crash.fast_engine import count_transactions, start
@@ -29,12 +29,12 @@ def begin(database: str) -> Embedded:
 
 
 def create(server: Embedded, name: str, **more: JsonMap) -> None:
-    server.stacks.create(CALLER, Request(name=name, template=TEMPLATE, **more))  # type: ignore[arg-type]
+    server.stacks.create(CALLER, StackRequest(name=name, template=TEMPLATE, **more))  # type: ignore[arg-type]
     settle(server)
 
 
 def patch(server: Embedded, name: str, **more: JsonMap) -> None:
-    server.stacks.update(CALLER, stack(server, name), Request(**more), existing=True)  # type: ignore[arg-type]
+    server.stacks.update(CALLER, stack(server, name), StackRequest(**more), existing=True)  # type: ignore[arg-type]
     settle(server)
 
 

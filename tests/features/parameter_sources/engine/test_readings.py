@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from heatlite.core.errors import CircularDependencyException, StackNotFound
 from heatlite.core.json import JsonMap
 from heatlite.core.status import LockLevel, Verb
-from heatlite.engine.admission.claims import Change
+from heatlite.engine.admission.claims import ChangeKind
 from heatlite.engine.admission.preparation import Prepared
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.features.change_policy.store.records import ChangePolicyRecord
 from heatlite.features.change_policy.store.store import ChangePolicyStore
 from heatlite.features.parameter_sources.errors import OutputInUse, SourceChanged
@@ -50,7 +50,7 @@ def held(engine: Engine, stack: StackRecord) -> list[object]:
 
 def supplied(engine: Engine, stack: StackRecord, further: JsonMap) -> Prepared:
     """A request as it is before its transaction."""
-    return engine.components.preparation.changed(engine.get(stack), Request(further=further), existing=True)
+    return engine.components.preparation.changed(engine.get(stack), StackRequest(further=further), existing=True)
 
 
 def take(engine: Engine, stack: StackRecord, prepared: Prepared) -> None:
@@ -190,7 +190,7 @@ def test_reader_deleted_while_it_reads(engine: Engine) -> None:
     supplier = engine.components.of(SourceSupplier)
     supplier._outputs = Deleting()  # type: ignore[assignment]
     with pytest.raises(StackNotFound):
-        engine.components.stacks.update(engine.who, engine.get(reader), Request(further=of("base")), existing=True)
+        engine.components.stacks.update(engine.who, engine.get(reader), StackRequest(further=of("base")), existing=True)
     assert engine.store.of(ReadingStore).of_readers([reader.id]) == []
     assert engine.store.inconsistencies(engine.clock.now(), 0.0) == []
 
@@ -217,26 +217,26 @@ def test_reader_that_comes_before_the_removal(engine: Engine) -> None:
 
 
 REFUSED = {
-    Change.CREATE: False,
-    Change.UPDATE: True,
-    Change.DELETE: True,
-    Change.SCALE: False,
-    Change.SIGNAL: False,
-    Change.REPAIR: False,
-    Change.REDEFINE: True,
-    Change.JOIN: False,
+    ChangeKind.CREATE: False,
+    ChangeKind.UPDATE: True,
+    ChangeKind.DELETE: True,
+    ChangeKind.SCALE: False,
+    ChangeKind.SIGNAL: False,
+    ChangeKind.REPAIR: False,
+    ChangeKind.REDEFINE: True,
+    ChangeKind.JOIN: False,
 }
 """Changes that give a root another definition: they may remove what is read."""
 
 
 def test_each_change_of_a_definition_is_examined(engine: Engine) -> None:
     """E7: a new kind of operation has to say whether it may remove outputs."""
-    assert REFUSED.keys() == {*Change}
+    assert REFUSED.keys() == {*ChangeKind}
     base = engine.create(made(), "base", parameters={"v": "a"})
     engine.create(made(), "reader", further=of("base"))
     _refuse(engine, base)
     examiner, found = engine.components.of(ReaderExaminer), {}
-    for change in Change:
+    for change in ChangeKind:
         asked = replace(_deletion(engine, base), change=change)
         claim = examiner.examine(asked)
         try:
@@ -325,7 +325,7 @@ def test_kept_request_reads_at_its_time(engine: Engine) -> None:
     from heatlite.engine.operations.scheduled_requests import _request
     from heatlite.engine.state.requests import body_of_update
 
-    request = Request(further=of("base"), parameters={"x": "y"})
+    request = StackRequest(further=of("base"), parameters={"x": "y"})
     kept = _request(body_of_update(request))
     assert (kept.further, kept.parameters) == (request.further, request.parameters)
     assert kept.body == {"parameters": {"x": "y"}, **of("base")}

@@ -7,7 +7,7 @@ import os
 
 from heatlite import wiring
 from heatlite.core.config import Settings
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.wiring import Embedded
 from tests.crash.scenarios import CALLER, create, settle, stack_of, template
 from tests.crash.victim import SURVIVED, bomb, count_commits, pause
@@ -26,7 +26,7 @@ def begin(database: str) -> Embedded:
 def work(server: Embedded) -> None:
     create(server, nets(1))
     settle(server)
-    server.stacks.update(CALLER, stack_of(server), Request(template=nets(2)), existing=False)  # type: ignore[arg-type]
+    server.stacks.update(CALLER, stack_of(server), StackRequest(template=nets(2)), existing=False)  # type: ignore[arg-type]
     settle(server)
 
 

@@ -14,15 +14,15 @@ from heatlite.core.errors import ActionConflict, HeatliteError, ResourceIsLocked
 from heatlite.core.json import JsonMap, as_maps
 from heatlite.core.status import ActionStatus, LockLevel, state
 from heatlite.engine.state.group_requests import ScaleOut
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.features.quota.assessment import KindState
 from heatlite.features.quota.examiner import QuotaExceeded
 from heatlite.features.quota.feature import QuotaSettings
 from heatlite.features.quota.parts import Quotas
 from heatlite.features.quota.store.store import QuotaStore
-from heatlite.features.schedules.operations import Wanted
+from heatlite.features.schedules.operations import WantedSchedule
 from heatlite.features.schedules.parts import Schedules
-from heatlite.features.schedules.store.records import Task
+from heatlite.features.schedules.store.records import ScheduledTask
 from heatlite.features.schedules.store.store import SchedulesStore
 from tests.engine.conftest import ADMIN, MEMBER, ref, resource, template
 from tests.types.conftest import Cloudy
@@ -179,7 +179,9 @@ def test_a_failed_action_holds_no_room(troubled: Troubled) -> None:
 @pytest.mark.parametrize("trouble", ["timeout", "refused", "unavailable"])
 def test_limits_that_cannot_be_read_refuse_nothing(troubled: Troubled, trouble: str) -> None:
     cloudy = troubled(quotas={"network.network": 1}, faults=[{"verb": "network.get_quota", "raises": trouble}])
-    plan = cloudy.stacks.preview_create(cloudy.who, Request(name="s", template=template(**nets(2))), plan=True).plan
+    plan = cloudy.stacks.preview_create(
+        cloudy.who, StackRequest(name="s", template=template(**nets(2))), plan=True
+    ).plan
     assert plan is not None
     quota: JsonMap = plan.details["quota"]  # type: ignore[assignment]
     assert (quota["state"], [*quota["causes"]]) == ("unknown", ["network"])  # type: ignore[misc]
@@ -190,7 +192,9 @@ def test_limits_that_cannot_be_read_refuse_nothing(troubled: Troubled, trouble: 
 
 def test_a_service_that_the_cloud_lacks_is_left_out(troubled: Troubled) -> None:
     cloudy = troubled(services=["compute", "image", "network", "identity"])
-    plan = cloudy.stacks.preview_create(cloudy.who, Request(name="s", template=template(**nets(1))), plan=True).plan
+    plan = cloudy.stacks.preview_create(
+        cloudy.who, StackRequest(name="s", template=template(**nets(1))), plan=True
+    ).plan
     assert plan is not None
     assert json.loads(json.dumps(plan.details))["quota"]["state"] == "fits"
     found = cloudy.components.of(Quotas).examiner.of_project(cloudy.who)
@@ -314,7 +318,9 @@ def test_a_schedule_that_grows_a_group_is_refused(troubled: Troubled) -> None:
     group = resource("OS::Heat::AutoScalingGroup", min_size=0, max_size=9, desired_capacity=2, resource=member)
     stack, parts = cloudy.made({"group": group}), cloudy.components.of(Schedules)
     grows = {"resource": "group", "desired_capacity": 3}
-    parts.operations.add(cloudy.who, stack, Wanted("day", "* * * * *", "UTC", Task.RESIZE, grows, 0, True, None, None))
+    parts.operations.add(
+        cloudy.who, stack, WantedSchedule("day", "* * * * *", "UTC", ScheduledTask.RESIZE, grows, 0, True, None, None)
+    )
     with cloudy.clock.held():
         cloudy.clock.pass_(60)
         parts.sweep.run(cloudy.store.of(SchedulesStore).due(cloudy.clock.now()))
@@ -327,7 +333,7 @@ def test_a_schedule_that_grows_a_group_is_refused(troubled: Troubled) -> None:
 
 def test_a_scheduled_request_is_cancelled_with_the_shortages(cloudy: Cloudy) -> None:
     stack = cloudy.made(nets(1))
-    now, request = cloudy.clock.now(), Request(template=template(**nets(2)))
+    now, request = cloudy.clock.now(), StackRequest(template=template(**nets(2)))
     plan = cloudy.stacks.preview_update(cloudy.who, stack, request, existing=True, plan=True).plan
     assert plan is not None
     cloudy.components.scheduled.update(cloudy.who, stack, replace(request, plan_digest=plan.digest), now + 100)

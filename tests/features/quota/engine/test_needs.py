@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec import convert
 
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.features.quota.assessment import KindState, is_of_type
 from heatlite.features.quota.needs import LARGEST
 from heatlite.features.quota.parts import Quotas
@@ -31,7 +31,7 @@ def kinds(shown: Any) -> dict[str, KindState]:
 
 def planned(cloudy: Cloudy, template: Mapping[str, Any]) -> dict[str, KindState]:
     """The needs of a new stack, as its preview shows them."""
-    plan = cloudy.stacks.preview_create(cloudy.who, Request(name="s", template=template), plan=True).plan
+    plan = cloudy.stacks.preview_create(cloudy.who, StackRequest(name="s", template=template), plan=True).plan
     assert plan is not None
     return kinds(plan.details)
 
@@ -77,7 +77,7 @@ def test_members_of_groups_count_as_often_as_they_are(cloudy: Cloudy, tmp_path: 
     inner = {"heat_template_version": "2021-04-16", "resources": net}
     group = resource("OS::Heat::ResourceGroup", count=50, resource_def={"type": "inner.yaml"})
     outer = {"heat_template_version": "2021-04-16", "resources": {"group": group}}
-    request = Request(name="s", template=outer, files={"inner.yaml": json.dumps(inner)})
+    request = StackRequest(name="s", template=outer, files={"inner.yaml": json.dumps(inner)})
     plan = cloudy.stacks.preview_create(cloudy.who, request, plan=True).plan
     assert plan is not None
     found = {kind: one.needed for kind, one in kinds(plan.details).items()}

@@ -13,12 +13,12 @@ from heatlite.core.clouds import CloudIdentity
 from heatlite.core.json import Json
 from heatlite.features.quota.limits import (
     NO_ANSWER,
-    Account,
     Before,
     Deadline,
-    Limit,
     LimitReader,
-    Reading,
+    LimitsReading,
+    QuotaAccount,
+    QuotaLimit,
     identify,
     read,
 )
@@ -118,7 +118,7 @@ CASES = [
 @table("service, answers, expected", CASES)
 def test_answers_of_services(service: str, answers: Mapping[str, Any], expected: dict[str, tuple[int, int]]) -> None:
     found = read(finders(answers), PROJECT, service)
-    assert found == {f"{service}.{kind}": Limit(*numbers) for kind, numbers in expected.items()}
+    assert found == {f"{service}.{kind}": QuotaLimit(*numbers) for kind, numbers in expected.items()}
 
 
 def test_a_service_that_the_cloud_lacks() -> None:
@@ -137,8 +137,10 @@ def clock() -> Clock:
     return Clock()
 
 
-def ask(reader: LimitReader, where: Finders, *services: str, fresh: bool = False, seconds: float = 60.0) -> Reading:
-    account = Account("lab", PROJECT)
+def ask(
+    reader: LimitReader, where: Finders, *services: str, fresh: bool = False, seconds: float = 60.0
+) -> LimitsReading:
+    account = QuotaAccount("lab", PROJECT)
     return reader.read(where, account, services, Deadline(seconds), Before, fresh)
 
 
@@ -181,7 +183,7 @@ def test_a_service_that_hangs_is_left_alone_for_a_while(clock: Clock) -> None:
         assert found.causes == {"network": NO_ANSWER}
         found = ask(reader, where, "network", "block_storage", fresh=True)
         assert found.causes == {"network": NO_ANSWER} and found.is_fresh
-        assert found.limits["block_storage.volumes"] == Limit(10, 2)
+        assert found.limits["block_storage.volumes"] == QuotaLimit(10, 2)
         assert calls == ["network"]
     finally:
         ends.set()
@@ -191,7 +193,7 @@ def test_a_project_that_is_not_known() -> None:
     refused = CloudError("identity.token", "who are you", 401)
     assert "who are you" in str(identify(finders({"identity.token": refused}), Deadline()))
     found = identify(finders({"identity.token": PROJECT}), Deadline())
-    assert isinstance(found, Account) and found.project == PROJECT and found.place.endswith(PROJECT)
+    assert isinstance(found, QuotaAccount) and found.project == PROJECT and found.place.endswith(PROJECT)
 
 
 def test_many_requests_at_once_all_get_an_answer(clock: Clock) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from heatlite.clients.connection import Connections
 from heatlite.clients.finders import Finders
-from heatlite.features.quota.limits import Limit, read
+from heatlite.features.quota.limits import QuotaLimit, read
 from tests.clouds.services import Answer, clouds_yaml, fake_cloud
 from tests.tables import table
 
@@ -61,4 +61,4 @@ def test_what_the_services_have_told(
         cloud.more = PLACES
         clouds_yaml(tmp_path, lab=cloud.entry())
         found = read(Finders(Connections("lab", 60.0).open(), lambda: 0.0), "PROJECT", service)
-    assert found == {f"{service}.{kind}": Limit(*numbers) for kind, numbers in expected.items()}
+    assert found == {f"{service}.{kind}": QuotaLimit(*numbers) for kind, numbers in expected.items()}

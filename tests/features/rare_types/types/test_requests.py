@@ -9,7 +9,7 @@ import pytest
 from heatlite.core.errors import InvalidValue, Unavailable
 from heatlite.core.json import JsonMap
 from heatlite.core.status import state
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.engine.state.stack_document import read_record
 from heatlite.plugin.signing import Proof
 from tests.engine.conftest import template
@@ -142,10 +142,10 @@ def test_a_signed_url_of_a_heat_keeps_its_signature(recordings: dict[str, Record
     definition["outputs"] = {"o": {"value": {"get_attr": ["url", "signature"]}}}
     entry = {"resource_id": "s-url-abcdefghijkl", "resource_data": {"signed": signed}}
     record = read_record({"template": definition, "resources": {"url": entry}})
-    stack = engine.settle(engine.stacks.create(engine.who, Request(name="s", adopted=record)))
+    stack = engine.settle(engine.stacks.create(engine.who, StackRequest(name="s", adopted=record)))
     assert state(stack.verb, stack.status) == "ADOPT_COMPLETE", stack.status_reason
     assert engine.outputs(stack) == {"o": "s"}
-    plan = engine.stacks.preview_update(engine.who, stack, Request(), existing=True, plan=True).plan
+    plan = engine.stacks.preview_update(engine.who, stack, StackRequest(), existing=True, plan=True).plan
     assert plan is not None
     assert [each.action for each in plan.resources] == ["keep"]
     engine.delete(stack)

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from heatlite.core.json import Json
-from heatlite.features.simulator.simulation import View
+from heatlite.features.simulator.simulation import SimulatedProject
 from heatlite.plugin import Facts
 from heatlite.resources.heat.signals.temp_urls import KEY_HEADER, MetadataObject, place_of, temp_url
 from heatlite.store.records import StackRecord
@@ -298,16 +298,16 @@ def test_a_container_that_is_gone_keeps_no_deployment(cloudy: Cloudy) -> None:
 
 def test_servers_that_share_a_container_get_one_key(cloudy: Cloudy, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two workers ask for the key before the container has one."""
-    both, call = threading.Barrier(2), View.call
+    both, call = threading.Barrier(2), SimulatedProject.call
 
-    def slow(self: View, verb: str, *arguments: Json, **attributes: Json) -> Json:
+    def slow(self: SimulatedProject, verb: str, *arguments: Json, **attributes: Json) -> Json:
         try:
             return call(self, verb, *arguments, **attributes)
         finally:
             if verb == "object_store.get_container_metadata":
                 both.wait(PATIENCE)
 
-    monkeypatch.setattr(View, "call", slow)
+    monkeypatch.setattr(SimulatedProject, "call", slow)
     stack = cloudy.made({})
     services = cloudy.components.engine_services.services
     facts = Facts("a", stack.id, stack.name, stack.project, "s-a", None, {}, {}, cloudy.clock.now, services)
@@ -334,7 +334,7 @@ def test_a_shared_container_that_goes_meanwhile_is_made_again(cloudy: Cloudy, mo
     write = cast(dict[str, Any], simulation.verbs)["object_store.create_object"]
     keys: list[str] = []
 
-    def late(view: View, container: Json, *arguments: Json, **attributes: Json) -> Json:
+    def late(view: SimulatedProject, container: Json, *arguments: Json, **attributes: Json) -> Json:
         if not keys:
             keys.append(cast(Any, view.call("object_store.get_container_metadata", container))[KEY_HEADER.lower()])
             view.call("object_store.delete_container", container)

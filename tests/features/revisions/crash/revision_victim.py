@@ -7,7 +7,7 @@ import os
 
 from heatlite import wiring
 from heatlite.core.config import Settings
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.features.revisions.undoing import Revisions, UndoRequest
 from heatlite.wiring import Embedded
 from tests.api.conftest import value
@@ -26,7 +26,7 @@ def begin(database: str) -> Embedded:
 def update(server: Embedded) -> None:
     create(server, FIRST)
     settle(server)
-    server.stacks.update(CALLER, stack_of(server), Request(template=SECOND), existing=False)  # type: ignore[arg-type]
+    server.stacks.update(CALLER, stack_of(server), StackRequest(template=SECOND), existing=False)  # type: ignore[arg-type]
     settle(server)
 
 

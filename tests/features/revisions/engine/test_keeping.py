@@ -14,7 +14,7 @@ from heatlite.feature import installed
 from heatlite.features.change_policy.store.records import ChangePolicyRecord
 from heatlite.features.change_policy.store.store import ChangePolicyStore
 from heatlite.features.ownership.bodies import MovedResource, MoveRequest
-from heatlite.features.ownership.moving import Moves
+from heatlite.features.ownership.moving import ResourceMoves
 from heatlite.store.admin.rotation import rotate
 from heatlite.store.secrets.cipher import PREFIX, new_key
 from heatlite.store.stacks.templates import TEMPLATE_GRACE
@@ -95,7 +95,7 @@ def test_restores_adoptions_and_moves_make_one(engine: Engine, kept: Kept) -> No
     assert kept.results(stack) == [ENDED] * 3
     engine.components.snapshots.delete(engine.who, engine.get(stack), snapshot.id)
     engine.settle(stack)
-    moves, asked = engine.components.of(Moves), MoveRequest(moved=(MovedResource("a", "b"),))
+    moves, asked = engine.components.of(ResourceMoves), MoveRequest(moved=(MovedResource("a", "b"),))
     digest = moves.plan(engine.who, engine.get(stack), asked).digest
     moves.start(engine.who, engine.get(stack), MoveRequest(moved=asked.moved, plan_digest=digest), {"move": {}})
     newest = kept.of(stack)[-1]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import Engine
 from tests.features.revisions.engine.conftest import Kept
@@ -33,7 +33,7 @@ class Asked(Struct, frozen=True):
     has_file: bool
 
     @property
-    def request(self) -> Request:
+    def request(self) -> StackRequest:
         resources: dict[str, Any] = {
             name: {"type": "OS::Heat::Value", "properties": {"value": [of, {"get_param": "p"}]}}
             for name, of in self.resources.items()
@@ -42,7 +42,7 @@ class Asked(Struct, frozen=True):
             resources["child"] = {"type": "child.yaml"}
         text = {"type": "string", "default": "d"}
         parameters = {"p": text, "secret": {**text, "hidden": True}}
-        return Request(
+        return StackRequest(
             name="s",
             template={"heat_template_version": "2021-04-16", "parameters": parameters, "resources": resources},
             files={"child.yaml": CHILD} if self.has_file else {},

@@ -12,9 +12,9 @@ import pytest
 from msgspec import UNSET, convert
 
 from heatlite.core.clock import Clock
-from heatlite.features.change_policy.effective import Origin, PlacedRule, Rule
+from heatlite.features.change_policy.effective import PlacedRule, PlanRule, PolicyOrigin
 from heatlite.features.rules.addresses import fault_of
-from heatlite.features.rules.endpoints import MOST_BYTES, Answer, Endpoints, Verdict
+from heatlite.features.rules.endpoints import MOST_BYTES, EndpointAnswer, Endpoints, EndpointVerdict
 from heatlite.features.rules.feature import RulesSettings
 from tests.features.rules.endpoints import Behaviour, Endpoint, answer, listening, says
 from tests.tables import table
@@ -31,29 +31,31 @@ def endpoint() -> Iterator[Endpoint]:
 
 def placed(url: str, name: str = "r", deadline: int = 20) -> PlacedRule:
     told = {"name": name, "for": "plan", "url": url, "deadline": deadline, "then": "deny", "message": "m"}
-    return PlacedRule(Origin.OPERATOR, convert(told, Rule))
+    return PlacedRule(PolicyOrigin.OPERATOR, convert(told, PlanRule))
 
 
-def asked(url: str, settings: RulesSettings = HERE, deadline: int = 20) -> Answer | str:
+def asked(url: str, settings: RulesSettings = HERE, deadline: int = 20) -> EndpointAnswer | str:
     one = placed(url, deadline=deadline)
     return Endpoints(settings, Clock()).ask([one], TOLD)[one]
 
 
-@pytest.mark.parametrize("verdict", [*Verdict])
-def test_answers(endpoint: Endpoint, verdict: Verdict) -> None:
+@pytest.mark.parametrize("verdict", [*EndpointVerdict])
+def test_answers(endpoint: Endpoint, verdict: EndpointVerdict) -> None:
     endpoint.behave = says(verdict.value)
-    assert asked(endpoint.url) == Answer(verdict)
+    assert asked(endpoint.url) == EndpointAnswer(verdict)
     endpoint.behave = says(verdict.value, message="é", findings=[{"path": "a/0", "message": "x"}])
     found = asked(endpoint.url)
-    assert isinstance(found, Answer) and found.message == "é"
+    assert isinstance(found, EndpointAnswer) and found.message == "é"
     assert [(one.path, one.message) for one in found.findings] == [("a/0", "x")]
     assert endpoint.told == [TOLD, TOLD]
 
 
 def test_request(endpoint: Endpoint) -> None:
     """Signed as webhooks are, if there is a secret."""
-    assert isinstance(asked(endpoint.url), Answer)
-    assert isinstance(asked(endpoint.url, RulesSettings(rule_hosts=("127.0.0.1",), rule_secret="s3cret")), Answer)
+    assert isinstance(asked(endpoint.url), EndpointAnswer)
+    assert isinstance(
+        asked(endpoint.url, RulesSettings(rule_hosts=("127.0.0.1",), rule_secret="s3cret")), EndpointAnswer
+    )
     plain, signed = (one.decode().split("\r\n") for one in endpoint.heads)
     assert plain[0] == "POST /judge?site=1 HTTP/1.1"
     assert f"Host: 127.0.0.1:{endpoint.port}" in plain and "Content-Type: application/json" in plain
@@ -186,9 +188,9 @@ def test_texts_of_others_are_printed_in_one_line() -> None:
     found, hostile = Judgement(changes=True), "a\x1b[2J\nb\u202e"
     one = placed("https://x.example/")
     read: Any = json.loads(json.dumps({"result": "deny", "findings": [{"path": hostile, "message": hostile}]}))
-    found.add_answer(one, convert(read, Answer))
-    found.add_answer(one, Answer(Verdict.WARN, hostile))
-    found.add_answer(one, Answer(Verdict.APPROVE, UNSET))
-    found.add_answer(one, Answer(Verdict.PASS, "x"))
+    found.add_answer(one, convert(read, EndpointAnswer))
+    found.add_answer(one, EndpointAnswer(EndpointVerdict.WARN, hostile))
+    found.add_answer(one, EndpointAnswer(EndpointVerdict.APPROVE, UNSET))
+    found.add_answer(one, EndpointAnswer(EndpointVerdict.PASS, "x"))
     told = [(finding.result.value, finding.path, finding.message) for finding in found.findings]
     assert told == [("deny", "a [2J b ", "a [2J b "), ("warn", None, "a [2J b "), ("approve", None, "m")]

@@ -10,27 +10,27 @@ from hypothesis import strategies as st
 from msgspec import convert
 from msgspec.structs import replace
 
-from heatlite.features.change_policy.effective import Occasion, Origin, PlacedRule, Result, Rule
+from heatlite.features.change_policy.effective import Occasion, PlacedRule, PlanRule, PolicyOrigin, RuleResult
 from heatlite.features.rules.expressions import MANY
 from heatlite.features.rules.judging import judged
 from heatlite.features.rules.plan_lines import lines
-from heatlite.features.rules.scene import Scene, SeenResource
+from heatlite.features.rules.scene import RuleScene, SeenResource
 
 RANKS = {"warn": 0, "approve": 1, "deny": 2}
 TYPES = ("OS::Nova::Server", "OS::Neutron::Net", "OS::Neutron::Port")
 
 
-def rule(name: str = "r", origin: Origin = Origin.PROJECT, **keys: Any) -> PlacedRule:
+def rule(name: str = "r", origin: PolicyOrigin = PolicyOrigin.PROJECT, **keys: Any) -> PlacedRule:
     told = {"name": name, "for": "resource", "when": "true", "then": "deny", "message": "no", **keys}
-    return PlacedRule(origin, convert(told, Rule))
+    return PlacedRule(origin, convert(told, PlanRule))
 
 
-def seen(*types: str) -> Scene:
+def seen(*types: str) -> RuleScene:
     resources = [
         SeenResource(f"r{place}", (one, one), {"path": f"r{place}", "type": one, "properties": {}})
         for place, one in enumerate(types)
     ]
-    return Scene({"operation": "update"}, {}, datetime(2026, 1, 1, tzinfo=UTC), resources)
+    return RuleScene({"operation": "update"}, {}, datetime(2026, 1, 1, tzinfo=UTC), resources)
 
 
 RULES = st.lists(
@@ -85,7 +85,7 @@ def test_an_error_names_itself() -> None:
     assert [*lines(found.findings)] == [
         '! warn r  r0: no (the rule could not be evaluated: Key not found in map : "nope")'
     ]
-    assert found.strictest is Result.WARN
+    assert found.strictest is RuleResult.WARN
 
 
 @pytest.mark.parametrize("about", ["resource", "plan"])
@@ -101,17 +101,17 @@ def test_a_rule_on_a_large_plan_is_exact_or_says_that_it_is_not(about: str, coun
         found = judged([rule(when=when, on_error="warn", **about_one)], Occasion.UPDATE, scene, {})
         assert found.errors == (0 if exact else 1)
         results = {one.result for one in found.findings}
-        assert results == ({Result.DENY} if strikes and exact else {Result.WARN} if not exact else set())
+        assert results == ({RuleResult.DENY} if strikes and exact else {RuleResult.WARN} if not exact else set())
         for one in found.findings:
             said = "has up to 1000 resources" if about == "resource" else "budget"
             assert (said in one.message) != exact
     counted = rule(when=f"plan.counts.update == {count}", **about_one)
-    assert [one.result for one in judged([counted], Occasion.UPDATE, scene, {}).findings] == [Result.DENY]
+    assert [one.result for one in judged([counted], Occasion.UPDATE, scene, {}).findings] == [RuleResult.DENY]
 
 
 def test_an_alias_of_a_type_does_not_pass() -> None:
     one = SeenResource("a", ("My::Net", "OS::Neutron::Net"), {})
-    scene = Scene({}, {}, datetime(2026, 1, 1, tzinfo=UTC), [one])
+    scene = RuleScene({}, {}, datetime(2026, 1, 1, tzinfo=UTC), [one])
     for pattern in ("OS::Neutron::*", "My::*"):
         assert judged([rule(types=[pattern])], Occasion.CREATE, scene, {}).findings
 

@@ -8,10 +8,10 @@ from msgspec import convert
 
 from heatlite.cli.files import load_file
 from heatlite.features.change_policy.document import ProjectDocument, of_yaml, rules_of
-from heatlite.features.change_policy.effective import About, Occasion, Origin, PlacedRule
+from heatlite.features.change_policy.effective import About, Occasion, PlacedRule, PolicyOrigin
 from heatlite.features.rules.expressions import fault
 from heatlite.features.rules.judging import judged
-from heatlite.features.rules.scene import Scene, SeenResource
+from heatlite.features.rules.scene import RuleScene, SeenResource
 from tests.tables import table
 
 FOLDER = Path(__file__).parents[4] / "templates/rules"
@@ -21,7 +21,7 @@ GROUP, GROUP_RULE, SERVER = "OS::Neutron::SecurityGroup", "OS::Neutron::Security
 
 def rules(name: str) -> list[PlacedRule]:
     document = convert(of_yaml(load_file(FOLDER / f"{name}.yaml").data), ProjectDocument)
-    return [PlacedRule(Origin.PROJECT, one) for one in rules_of(document)]
+    return [PlacedRule(PolicyOrigin.PROJECT, one) for one in rules_of(document)]
 
 
 def struck(
@@ -30,7 +30,7 @@ def struck(
     about = {"path": "a", "type": kind, "action": "create", "properties": {}, "old": {}, "unknown": [], **resource}
     counts = dict.fromkeys(("create", "update", "replace", "delete", "keep"), 0)
     told = {"operation": "update", "tags": [], "counts": {**counts, **(plan or {}).pop("counts", {})}, **(plan or {})}
-    scene = Scene(told, {}, now, [SeenResource("a", (kind, kind), about)])
+    scene = RuleScene(told, {}, now, [SeenResource("a", (kind, kind), about)])
     found = judged(rules(name), Occasion(occasion), scene, {})
     assert not found.errors, found.findings
     return bool(found.findings)

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from heatlite.core.clock import DAY
 from heatlite.features.schedules.due import next_due
-from heatlite.features.schedules.operations import Wanted
+from heatlite.features.schedules.operations import WantedSchedule
 from heatlite.features.schedules.parts import Schedules
-from heatlite.features.schedules.store.records import ScheduleRecord, Task
+from heatlite.features.schedules.store.records import ScheduledTask, ScheduleRecord
 from heatlite.features.schedules.store.store import SchedulesStore
 from heatlite.wiring import Embedded
 from tests.crash.fast_engine import LEASE, FastClock, count_transactions, start
@@ -18,7 +18,7 @@ from tests.crash.scenarios import CALLER, create, file, settle, stack_of, templa
 from tests.crash.victim import SURVIVED, bomb
 from tests.databases import whole
 
-TASKS = {"sleep": Task.SUSPEND, "look": Task.CHECK}
+TASKS = {"sleep": ScheduledTask.SUSPEND, "look": ScheduledTask.CHECK}
 
 
 def prepare(database: str, files: str) -> None:
@@ -32,7 +32,9 @@ def prepare(database: str, files: str) -> None:
     settle(server)
     month = datetime.fromtimestamp(FastClock().now() - 40 * DAY, UTC).month
     for name, task in TASKS.items():
-        wanted = Wanted(name, f"0 0 1 {month} *", "UTC", task, {}, 60, enabled=False, starts_at=None, ends_at=None)
+        wanted = WantedSchedule(
+            name, f"0 0 1 {month} *", "UTC", task, {}, 60, enabled=False, starts_at=None, ends_at=None
+        )
         server.components.of(Schedules).operations.add(CALLER, stack_of(server), wanted)
     server.close()
     os._exit(0)

@@ -19,12 +19,12 @@ from heatlite.core.json import JsonMap
 from heatlite.features.schedules.delegations import PAUSE, Delegations
 from heatlite.features.schedules.expiry.operations import WantedExpiry
 from heatlite.features.schedules.expiry.parts import Expiries
-from heatlite.features.schedules.expiry.state import State, Then
-from heatlite.features.schedules.operations import Wanted
+from heatlite.features.schedules.expiry.state import ExpiryState, Then
+from heatlite.features.schedules.operations import WantedSchedule
 from heatlite.features.schedules.parts import Schedules
 from heatlite.features.schedules.store.delegations import DelegationStore
 from heatlite.features.schedules.store.expiries import ExpiryStore
-from heatlite.features.schedules.store.records import Task
+from heatlite.features.schedules.store.records import ScheduledTask
 from heatlite.features.schedules.store.store import SchedulesStore
 from heatlite.features.simulator.cloud import SimulatedCloud
 from heatlite.store.records import StackRecord
@@ -36,7 +36,7 @@ from tests.types.conftest import Cloudy
 HOUR = 3600.0
 OWNER = replace(MEMBER, user_id="owner", secrets={"token": "t"})
 MIA, TOM = (replace(MEMBER, user=name, user_id=name, secrets={"token": name}) for name in ("mia", "tom"))
-LOOK = Wanted("look", "0 9 * * *", "UTC", Task.CHECK, {}, 3600, True, None, None)
+LOOK = WantedSchedule("look", "0 9 * * *", "UTC", ScheduledTask.CHECK, {}, 3600, True, None, None)
 
 
 class Notary:
@@ -209,7 +209,7 @@ def test_an_expiry_has_one_too(engine: Cloudy, stack: StackRecord, notary: Notar
         engine.clock.pass_(100)
         parts.sweep.run(rows.due(engine.clock.now()))
         held = rows.of([stack.id])[stack.id]
-        assert (held.state, held.code) == (State.HELD, "no_credential")
+        assert (held.state, held.code) == (ExpiryState.HELD, "no_credential")
         parts.operations.delete(MIA, stack)
         notary.lost.clear()
         swept(engine)

@@ -11,7 +11,7 @@ from heatlite.features.change_policy.store.records import ChangePolicyRecord
 from heatlite.features.change_policy.store.store import ChangePolicyStore
 from heatlite.features.schedules.expiry.operations import WantedExpiry
 from heatlite.features.schedules.expiry.parts import Expiries
-from heatlite.features.schedules.expiry.state import LOOK_AGAIN, ExpiryRecord, State, Then
+from heatlite.features.schedules.expiry.state import LOOK_AGAIN, ExpiryRecord, ExpiryState, Then
 from heatlite.features.schedules.store.expiries import ExpiryStore
 from heatlite.store.records import LockRecord, StackRecord
 from tests.engine.conftest import MEMBER, START, Engine, resource, template, thing
@@ -43,7 +43,7 @@ def expiry(engine: Engine, stack: StackRecord) -> ExpiryRecord | None:
     return engine.store.of(ExpiryStore).of([stack.id]).get(stack.id)
 
 
-def of(engine: Engine, stack: StackRecord) -> tuple[State, str | None]:
+def of(engine: Engine, stack: StackRecord) -> tuple[ExpiryState, str | None]:
     found = expiry(engine, stack)
     assert found is not None
     return found.state, found.code
@@ -71,10 +71,10 @@ class TestTimes:
         with engine.clock.held():
             expire(engine, stack, 2 * DAY)
             after(engine, DAY - 1)
-            assert (of(engine, stack), told(engine, stack)) == ((State.PENDING, None), [])
+            assert (of(engine, stack), told(engine, stack)) == ((ExpiryState.PENDING, None), [])
             after(engine, 1)
             sweep(engine)
-            assert (of(engine, stack), told(engine, stack)) == ((State.WARNED, None), ["EXPIRY_WARNING"])
+            assert (of(engine, stack), told(engine, stack)) == ((ExpiryState.WARNED, None), ["EXPIRY_WARNING"])
             after(engine, DAY - HOUR)
             assert told(engine, stack) == ["EXPIRY_WARNING"] * 2
             after(engine, HOUR - 1)
@@ -90,14 +90,14 @@ class TestTimes:
         after(engine, 10)
         after(engine, HOUR)
         assert state(engine.settle(stack).verb, engine.settle(stack).status) == "SUSPEND_COMPLETE"
-        assert of(engine, stack) == (State.DONE, None)
+        assert of(engine, stack) == (ExpiryState.DONE, None)
         after(engine, DAY)
         assert told(engine, stack) == ["EXPIRY_WARNING"]
 
     def test_a_near_time_warns_at_once(self, engine: Engine, stack: StackRecord) -> None:
         expire(engine, stack, 60)
         sweep(engine)
-        assert (of(engine, stack), told(engine, stack)) == ((State.WARNED, None), ["EXPIRY_WARNING"])
+        assert (of(engine, stack), told(engine, stack)) == ((ExpiryState.WARNED, None), ["EXPIRY_WARNING"])
         after(engine, 60)
         engine.wait_for(lambda: engine.get(stack).deleted_at is not None)
 
@@ -105,7 +105,7 @@ class TestTimes:
         expire(engine, stack, HOUR)
         sweep(engine)
         expire(engine, stack, 3 * HOUR, warn_before=(HOUR,))
-        assert of(engine, stack) == (State.PENDING, None)
+        assert of(engine, stack) == (ExpiryState.PENDING, None)
         after(engine, HOUR)
         assert told(engine, stack) == ["EXPIRY_WARNING"]
         after(engine, HOUR)
@@ -117,7 +117,7 @@ class TestTimes:
         after(engine, 7 * DAY)
         found = expiry(engine, stack)
         assert found is not None
-        assert (found.state, found.expires_at) == (State.WARNED, engine.clock.now() + 2 * HOUR)
+        assert (found.state, found.expires_at) == (ExpiryState.WARNED, engine.clock.now() + 2 * HOUR)
         assert told(engine, stack) == ["EXPIRY_WARNING"]
         after(engine, 2 * HOUR - 1)
         assert engine.get(stack).deleted_at is None
@@ -142,19 +142,21 @@ class TestHeld:
         after(engine, HOUR)
         after(engine, HOUR)
         after(engine, DAY)
-        assert of(engine, stack) == (State.HELD, "StackLocked")
+        assert of(engine, stack) == (ExpiryState.HELD, "StackLocked")
         assert told(engine, stack) == ["EXPIRY_WARNING", "EXPIRY_HELD"]
         assert engine.store.suppressed.list(stack.id) == []
         engine.unlock(stack)
         after(engine, 60)
         found = expiry(engine, stack)
         assert found is not None
-        assert (found.state, found.code, found.expires_at) == (State.WARNED, None, engine.clock.now() + HOUR)
+        assert (found.state, found.code, found.expires_at) == (ExpiryState.WARNED, None, engine.clock.now() + HOUR)
         assert told(engine, stack) == ["EXPIRY_WARNING", "EXPIRY_HELD", "EXPIRY_WARNING"]
         after(engine, HOUR - 1)
         assert engine.store.actions.live([stack.id]) == []
         after(engine, 1)
-        engine.wait_for(lambda: of(engine, stack) == (State.DONE, None) or engine.get(stack).deleted_at is not None)
+        engine.wait_for(
+            lambda: of(engine, stack) == (ExpiryState.DONE, None) or engine.get(stack).deleted_at is not None
+        )
 
     @pytest.mark.slow
     @pytest.mark.parametrize("then", few([Then.DELETE, Then.SUSPEND]))
@@ -169,11 +171,11 @@ class TestHeld:
             for one in (stack, below):
                 engine.put_stack(one, verb, status, lock)
                 after(engine, 60)
-                assert of(engine, stack) == (State.HELD, "StackLocked"), (verb, status)
+                assert of(engine, stack) == (ExpiryState.HELD, "StackLocked"), (verb, status)
                 engine.put_stack(one, Verb.CREATE, Status.COMPLETE)
         assert told(engine, stack) == ["EXPIRY_WARNING", "EXPIRY_HELD"]
         after(engine, 60)
-        assert of(engine, stack) == (State.WARNED, None)
+        assert of(engine, stack) == (ExpiryState.WARNED, None)
 
     @pytest.mark.slow
     def test_by_something_protected_below(self, engine: Engine) -> None:
@@ -184,10 +186,10 @@ class TestHeld:
         expire(engine, stack, 60)
         sweep(engine)
         after(engine, 60)
-        assert of(engine, stack) == (State.HELD, "DeletionProtected")
+        assert of(engine, stack) == (ExpiryState.HELD, "DeletionProtected")
         engine.components.protection.unprotect(MEMBER, engine.get(below), "0", None)
         after(engine, 60)
-        assert of(engine, stack) == (State.WARNED, None)
+        assert of(engine, stack) == (ExpiryState.WARNED, None)
         assert engine.get(stack).deleted_at is None
 
     @pytest.mark.parametrize(
@@ -211,13 +213,13 @@ class TestHeld:
         sweep(engine)
         for _ in range(5):
             after(engine, HOUR)
-            assert of(engine, stack) == (State.HELD, code)
+            assert of(engine, stack) == (ExpiryState.HELD, code)
         assert told(engine, stack) == ["EXPIRY_WARNING", "EXPIRY_HELD"]
         assert engine.store.actions.live([stack.id]) == []
         with engine.store.transaction():
             rows.put(ChangePolicyRecord(stack.project, "", {"change_policy": "2026-11-28"}, 2, "ada", 1.0))
         after(engine, 60)
-        assert of(engine, stack) == (State.WARNED, None)
+        assert of(engine, stack) == (ExpiryState.WARNED, None)
         after(engine, HOUR)
         engine.wait_for(lambda: engine.get(stack).deleted_at is not None)
 
@@ -226,7 +228,7 @@ class TestHeld:
         expire(engine, stack, 60, Then.SUSPEND)
         sweep(engine)
         after(engine, 60)
-        assert of(engine, stack) == (State.HELD, "InvalidStackState")
+        assert of(engine, stack) == (ExpiryState.HELD, "InvalidStackState")
 
     @pytest.mark.slow
     @pytest.mark.parametrize("then", few([Then.DELETE, Then.SUSPEND]))
@@ -242,15 +244,17 @@ class TestHeld:
             engine.wait_for(lambda: [one.status for one in engine.store.actions.live([stack.id])] == running)
             after(engine, 60)
             after(engine, HOUR - 60)
-            assert of(engine, stack) == (State.WARNED, None)
+            assert of(engine, stack) == (ExpiryState.WARNED, None)
             after(engine, 60)
-            assert of(engine, stack) == (State.HELD, "ActionConflict" if then is Then.DELETE else "ResourceIsLocked")
+            assert of(engine, stack) == (
+                ExpiryState.HELD, "ActionConflict" if then is Then.DELETE else "ResourceIsLocked"
+            )
             assert told(engine, stack) == ["EXPIRY_WARNING", "EXPIRY_HELD"]
         (action,) = engine.store.actions.live([stack.id])
         assert action.control is None
         engine.cancel(stack, rollback=False)
         after(engine, 60)
-        assert of(engine, stack) == (State.WARNED, None)
+        assert of(engine, stack) == (ExpiryState.WARNED, None)
 
     @pytest.mark.parametrize("error", [Forbidden(action="stacks:expire"), NoCredential(stack_name="s", user="mia")])
     def test_by_a_right_that_was_lost(self, engine: Engine, stack: StackRecord, error: Forbidden) -> None:
@@ -262,7 +266,7 @@ class TestHeld:
 
         engine.components.of(Expiries).sweep._author_of = lost
         after(engine, 60)
-        assert of(engine, stack)[0] is State.HELD
+        assert of(engine, stack)[0] is ExpiryState.HELD
         assert of(engine, stack)[1] in ("Forbidden", "no_credential")
 
 
@@ -317,7 +321,7 @@ def test_killed_at_each_write(engine: Engine, stack: StackRecord, then: Then, mo
     sweeps = engine.components.of(Expiries).sweep
     kills = [*killed_at_each_write(monkeypatch, lambda: sweeps.run([record]))]
     assert len(kills) > 1
-    assert (of(engine, stack), told(engine, stack)) == ((State.WARNED, None), ["EXPIRY_WARNING"])
+    assert (of(engine, stack), told(engine, stack)) == ((ExpiryState.WARNED, None), ["EXPIRY_WARNING"])
     engine.clock.pass_(60)
     warned = expiry(engine, stack)
     assert warned is not None

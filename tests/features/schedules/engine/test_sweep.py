@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from heatlite.core.context import Context
 from heatlite.core.errors import Forbidden, Unavailable
 from heatlite.core.status import ActionStatus, Cause, LockLevel, Status, Verb, state
-from heatlite.features.schedules.operations import Wanted
+from heatlite.features.schedules.operations import WantedSchedule
 from heatlite.features.schedules.parts import Schedules
-from heatlite.features.schedules.store.records import LastOccurrence, Result, ScheduleRecord, Task
+from heatlite.features.schedules.store.records import LastOccurrence, OccurrenceResult, ScheduledTask, ScheduleRecord
 from heatlite.features.schedules.store.store import SchedulesStore
 from heatlite.features.schedules.sweep import AFTER_FAILURE
 from heatlite.store.records import ActionRecord, LockRecord, StackRecord
@@ -27,10 +27,10 @@ from tests.waiting import eventually
 pytestmark = pytest.mark.database
 
 HOUR, DAY = 3600.0, 86_400.0
-SLEEP = Wanted("sleep", "0 20 * * *", "UTC", Task.SUSPEND, {}, 3600, True, None, None)
+SLEEP = WantedSchedule("sleep", "0 20 * * *", "UTC", ScheduledTask.SUSPEND, {}, 3600, True, None, None)
 """Due twelve hours after START, which is 08:00."""
-WAKE = replace(SLEEP, name="wake", cron="0 7 * * *", task=Task.RESUME)
-LOOK = replace(SLEEP, name="look", cron="0 9 * * *", task=Task.CHECK)
+WAKE = replace(SLEEP, name="wake", cron="0 7 * * *", task=ScheduledTask.RESUME)
+LOOK = replace(SLEEP, name="look", cron="0 9 * * *", task=ScheduledTask.CHECK)
 NINE = START + HOUR
 
 
@@ -43,7 +43,7 @@ class Clockwork:
         self.parts = engine.server.components.of(Schedules)
         self.rows = engine.server.store.of(SchedulesStore)
 
-    def add(self, *wanted: Wanted, by: Context = MEMBER) -> None:
+    def add(self, *wanted: WantedSchedule, by: Context = MEMBER) -> None:
         for one in wanted:
             self.parts.operations.add(by, self.stack, one)
 
@@ -102,7 +102,7 @@ def test_it_begins_at_its_time(clockwork: Clockwork) -> None:
     (action,) = clockwork.actions()
     assert (action.verb, action.status, action.requested_by) == (Verb.SUSPEND, ActionStatus.SUCCEEDED, "mia")
     assert clockwork.last("sleep") == LastOccurrence(
-        START + 12 * HOUR, START + 12 * HOUR, Result.STARTED, None, action.id
+        START + 12 * HOUR, START + 12 * HOUR, OccurrenceResult.STARTED, None, action.id
     )
     assert clockwork.of("sleep").next_at == START + 36 * HOUR
     clockwork.sweep()
@@ -119,7 +119,7 @@ def test_a_zone_that_this_machine_lacks_keeps_no_other_stack_waiting(engine: Eng
             engine.store.database.write("UPDATE schedule SET timezone = 'Mars/X' WHERE stack_id = ?", (lost.stack.id,))
         lost.parts.sweep.recompute()
         sound.swept(START + 12 * HOUR)
-        assert sound.last("sleep").result is Result.STARTED
+        assert sound.last("sleep").result is OccurrenceResult.STARTED
         assert (lost.of("sleep").last, lost.of("sleep").next_at) == (None, START + 12 * HOUR + AFTER_FAILURE)
         with engine.store.transaction():
             engine.store.database.write("UPDATE schedule SET timezone = 'UTC'")
@@ -133,7 +133,7 @@ def test_what_is_done_already_starts_without_effect(clockwork: Clockwork) -> Non
     clockwork.engine.suspend(clockwork.stack)
     clockwork.swept(START + 12 * HOUR)
     assert clockwork.actions() == []
-    assert clockwork.last("sleep").result is Result.STARTED
+    assert clockwork.last("sleep").result is OccurrenceResult.STARTED
     assert clockwork.last("sleep").action_id is None
 
 
@@ -188,7 +188,7 @@ def test_each_task_is_refused_in_each_state_of_a_lock(clockwork: Clockwork, leve
     """Nothing begins then or later, of the stack or of the nested one of a group."""
     engine = clockwork.engine
     stack = clockwork.stack = engine.create(template(**automatic(2)), name="sized")
-    size = replace(LOOK, name="size", task=Task.RESIZE, options={"resource": "g", "desired_capacity": 3})
+    size = replace(LOOK, name="size", task=ScheduledTask.RESIZE, options={"resource": "g", "desired_capacity": 3})
     clockwork.add(*(replace(one, cron="0 * * * *") for one in (SLEEP, LOOK, size)))
     group, due = nested(engine, stack, "g"), NINE
     for verb, status in LOCKED:
@@ -236,8 +236,8 @@ def test_a_group_changes_its_size_and_its_limits(clockwork: Clockwork) -> None:
     engine = clockwork.engine
     stack = clockwork.stack = engine.create(template(**automatic(3)), name="sized")
     night = {"resource": "g", "min_size": 0, "max_size": 2}
-    clockwork.add(replace(LOOK, name="night", task=Task.RESIZE, options=night))
-    noon = replace(LOOK, name="noon", cron="0 12 * * *", task=Task.RESIZE)
+    clockwork.add(replace(LOOK, name="night", task=ScheduledTask.RESIZE, options=night))
+    noon = replace(LOOK, name="noon", cron="0 12 * * *", task=ScheduledTask.RESIZE)
     clockwork.add(replace(noon, options={"resource": "g", "desired_capacity": 9}))
     clockwork.add(replace(noon, name="odd", cron="0 13 * * *", options={"resource": "zz", "desired_capacity": 1}))
     group = nested(engine, stack, "g")

@@ -13,15 +13,15 @@ from heatlite.core.config import Settings
 from heatlite.core.context import Context
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.status import ENDED_ACTIONS, Cause
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.features.schedules.due import next_due
 from heatlite.features.schedules.expiry.operations import WantedExpiry
 from heatlite.features.schedules.expiry.parts import Expiries
-from heatlite.features.schedules.expiry.state import State, Then
-from heatlite.features.schedules.operations import MAX_SCHEDULES, Wanted
+from heatlite.features.schedules.expiry.state import ExpiryState, Then
+from heatlite.features.schedules.operations import MAX_SCHEDULES, WantedSchedule
 from heatlite.features.schedules.parts import Schedules
 from heatlite.features.schedules.store.expiries import ExpiryStore
-from heatlite.features.schedules.store.records import Task
+from heatlite.features.schedules.store.records import ScheduledTask
 from heatlite.features.schedules.store.store import SchedulesStore
 from heatlite.wiring import Embedded
 from tests.waiting import eventually
@@ -47,11 +47,11 @@ def test_each_time_begins_one_action(engines: list[Embedded]) -> None:
     """All engines sweep by themselves, once a second."""
     first = engines[0]
     store, now = first.store, first.components.clock.now()
-    stacks = [first.stacks.create(CALLER, Request(name=f"s{n}", template=TEMPLATE)) for n in range(STACKS)]
+    stacks = [first.stacks.create(CALLER, StackRequest(name=f"s{n}", template=TEMPLATE)) for n in range(STACKS)]
     running = f"SELECT COUNT(*) FROM action WHERE status NOT IN {ENDS}"
     eventually(lambda: not store.database.read(running)[0][0], "all are made")
     for stack in stacks[::2]:
-        wanted = Wanted("sleep", "0 0 * * *", "UTC", Task.SUSPEND, {}, 3600, False, None, None)
+        wanted = WantedSchedule("sleep", "0 0 * * *", "UTC", ScheduledTask.SUSPEND, {}, 3600, False, None, None)
         first.components.of(Schedules).operations.add(CALLER, stack, wanted)
     for stack in stacks[1::2]:
         wanted_end = WantedExpiry(now + DAY, Then.SUSPEND, (60,))
@@ -63,7 +63,7 @@ def test_each_time_begins_one_action(engines: list[Embedded]) -> None:
             due = replace(record, enabled=True, since=now - 3 * DAY)
             schedules.replace(replace(due, next_at=next_due(due)))
         for before in expiries.of([stack.id for stack in stacks[1::2]]).values():
-            expiries.change(before, replace(before, expires_at=now, due=now, state=State.WARNED))
+            expiries.change(before, replace(before, expires_at=now, due=now, state=ExpiryState.WARNED))
     begun = "SELECT COUNT(*) FROM action WHERE cause = ?"
     eventually(lambda: store.database.read(begun, (Cause.SCHEDULED.value,))[0][0] >= STACKS, "all begin")
     eventually(lambda: not store.database.read(running)[0][0], "all end")
@@ -77,8 +77,8 @@ def test_each_time_begins_one_action(engines: list[Embedded]) -> None:
 def test_clients_that_ask_at_once(engines: list[Embedded]) -> None:
     """A name, and the last place, go to one of them; each expiry is one row."""
     first = engines[0]
-    stack = first.stacks.create(CALLER, Request(name="s", template=TEMPLATE))
-    daily = Wanted("sleep", "0 20 * * *", "UTC", Task.SUSPEND, {}, 3600, True, None, None)
+    stack = first.stacks.create(CALLER, StackRequest(name="s", template=TEMPLATE))
+    daily = WantedSchedule("sleep", "0 20 * * *", "UTC", ScheduledTask.SUSPEND, {}, 3600, True, None, None)
     parts = [one.components.of(Schedules).operations for one in engines]
 
     def add(number: int, name: str) -> bool:

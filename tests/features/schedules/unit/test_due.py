@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from heatlite.core.clock import to_text
 from heatlite.features.schedules.due import judged, latest_due, next_due
-from heatlite.features.schedules.store.records import ScheduleRecord, Task
+from heatlite.features.schedules.store.records import ScheduledTask, ScheduleRecord
 from tests.tables import table
 
 
@@ -17,12 +17,19 @@ def at(text: str) -> float:
 NOON = at("2026-11-23T12:00+00:00")
 """A Monday."""
 DAILY = ScheduleRecord(
-    id="1", project="p", stack_id="s", name="n", cron="0 20 * * *", timezone="UTC", task=Task.CHECK, options={},
+    id="1",
+    project="p",
+    stack_id="s",
+    name="n",
+    cron="0 20 * * *",
+    timezone="UTC",
+    task=ScheduledTask.CHECK,
+    options={},
     window=3600, enabled=True, created_by="mia", author={}, since=NOON,
 )  # fmt: skip
 
 
-def due(task: Task, name: str, cron: str, window: int = 3600, since: float = NOON) -> ScheduleRecord:
+def due(task: ScheduledTask, name: str, cron: str, window: int = 3600, since: float = NOON) -> ScheduleRecord:
     record = replace(DAILY, id=name, name=name, task=task, cron=cron, window=window, since=since)
     return replace(record, next_at=next_due(record))
 
@@ -53,7 +60,7 @@ def test_of_many_missed_the_latest_is_due() -> None:
     assert latest_due(bounded, at("2026-11-30T19:00+00:00")) == at("2026-11-25T20:00+00:00")
 
 
-SLEEP, WAKE = due(Task.SUSPEND, "sleep", "0 20 * * *"), due(Task.RESUME, "wake", "0 7 * * *")
+SLEEP, WAKE = due(ScheduledTask.SUSPEND, "sleep", "0 20 * * *"), due(ScheduledTask.RESUME, "wake", "0 7 * * *")
 
 
 @table(
@@ -64,11 +71,16 @@ SLEEP, WAKE = due(Task.SUSPEND, "sleep", "0 20 * * *"), due(Task.RESUME, "wake",
         ([SLEEP, WAKE], "2026-11-30T19:00+00:00", ["sleep 29T20:00"], ["wake 30T07:00"]),
         ([SLEEP, WAKE], "2026-11-30T21:00+00:00", ["wake 30T07:00"], ["sleep 30T20:00"]),
         # Others within their window only.
-        ([due(Task.CHECK, "c", "0 20 * * *")], "2026-11-23T21:00+00:00", [], ["c 23T20:00"]),
-        ([due(Task.CHECK, "c", "0 20 * * *")], "2026-11-23T21:01+00:00", ["c 23T20:00"], []),
-        ([due(Task.CHECK, "c", "0 20 * * *", 0)], "2026-11-23T20:01+00:00", [], ["c 23T20:00"]),
-        ([due(Task.CHECK, "c", "0 20 * * *", 0)], "2026-11-23T20:02+00:00", ["c 23T20:00"], []),
-        ([due(Task.CHECK, "c", "0 * * * *"), SLEEP], "2026-11-23T20:30+00:00", [], ["sleep 23T20:00", "c 23T20:00"]),
+        ([due(ScheduledTask.CHECK, "c", "0 20 * * *")], "2026-11-23T21:00+00:00", [], ["c 23T20:00"]),
+        ([due(ScheduledTask.CHECK, "c", "0 20 * * *")], "2026-11-23T21:01+00:00", ["c 23T20:00"], []),
+        ([due(ScheduledTask.CHECK, "c", "0 20 * * *", 0)], "2026-11-23T20:01+00:00", [], ["c 23T20:00"]),
+        ([due(ScheduledTask.CHECK, "c", "0 20 * * *", 0)], "2026-11-23T20:02+00:00", ["c 23T20:00"], []),
+        (
+            [due(ScheduledTask.CHECK, "c", "0 * * * *"), SLEEP],
+            "2026-11-23T20:30+00:00",
+            [],
+            ["sleep 23T20:00", "c 23T20:00"],
+        ),
     ],
 )
 def test_which_occurrences_count(

@@ -10,16 +10,16 @@ from heatlite.core.clock import Clock
 from heatlite.core.json import Json
 from heatlite.features.simulator import simulation
 from heatlite.features.simulator.services.registry import simulate
-from heatlite.features.simulator.simulation import FAULT, Fault, Scenario, View
+from heatlite.features.simulator.simulation import FAULT, Scenario, SimulatedFault, SimulatedProject
 
 NETWORKS = 40
 
 
-def view(path: Path, *faults: Fault) -> View:
+def view(path: Path, *faults: SimulatedFault) -> SimulatedProject:
     return simulate(Scenario(faults=faults), Clock(), path).view("demo")
 
 
-def names(cloud: View) -> list[Json]:
+def names(cloud: SimulatedProject) -> list[Json]:
     found = cloud.call("network.networks")
     assert isinstance(found, list)
     return [one["name"] for one in found if isinstance(one, dict) and one["name"] != "public"]
@@ -41,7 +41,7 @@ def test_one_sees_what_another_has_done(tmp_path: Path) -> None:
 
 
 def test_faults_are_counted_together(tmp_path: Path) -> None:
-    fault = Fault("network.create_network", number=3, raises="refused")
+    fault = SimulatedFault("network.create_network", number=3, raises="refused")
     one, other = view(tmp_path / "cloud", fault), view(tmp_path / "cloud", fault)
     one.call("network.create_network", name="a")
     other.call("network.create_network", name="b")

@@ -5,7 +5,7 @@ import pytest
 from heatlite.core.config import BadSetting
 from heatlite.core.json import Json
 from heatlite.features.simulator.scenario import scenario
-from heatlite.features.simulator.simulation import Fault
+from heatlite.features.simulator.simulation import SimulatedFault
 from tests.tables import table
 
 
@@ -19,7 +19,7 @@ def test_all_fields() -> None:
         "cloud.yaml",
     )
     assert found.quotas == {"compute.server": 1, "block_storage.gigabytes": 2}
-    assert found.faults == (Fault(verb="network.*", raises="timeout"),)
+    assert found.faults == (SimulatedFault(verb="network.*", raises="timeout"),)
 
 
 @table(

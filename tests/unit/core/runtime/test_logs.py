@@ -86,7 +86,7 @@ def test_a_request_inherits_nothing_and_leaves_nothing(written: list[dict[str, o
 
 def test_threads_work_for_whom_they_are_asked_by(written: list[dict[str, object]]) -> None:
     """Each call has the ids of its own caller, though one thread makes them all."""
-    with logs.Pool(1) as pool, ThreadPoolExecutor(8) as callers:
+    with logs.LoggingPool(1) as pool, ThreadPoolExecutor(8) as callers:
 
         def ask(number: int) -> None:
             with logs.about(action_id=str(number)):

@@ -16,7 +16,7 @@ from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.runtime.meter import Meter
 from heatlite.engine.calls import pool as calls_module
 from heatlite.engine.calls.pool import Calls
-from heatlite.engine.calls.step_execution import HandlerCall, Phase
+from heatlite.engine.calls.step_execution import HandlerCall, StepPhase
 from heatlite.store.errors import Fenced
 
 LEASE = 30.0
@@ -53,7 +53,7 @@ class _Call:
     """The part of a call that is read before it begins."""
 
     row = SimpleNamespace(physical_id=None)
-    phase = Phase.READY
+    phase = StepPhase.READY
     failure = None
 
     def __init__(self) -> None:
@@ -78,9 +78,9 @@ class Scene:
 
     def advance(self, call: HandlerCall, meter: Meter) -> None:
         self.called += 1
-        assert call.phase is Phase.READY
+        assert call.phase is StepPhase.READY
         assert call.resource.physical_id is None
-        call.phase, call.resource.physical_id = Phase.DONE, "made"
+        call.phase, call.resource.physical_id = StepPhase.DONE, "made"
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -152,7 +152,7 @@ def test_calls_of_a_failed_transaction_are_made_again_one_by_one(scene: Scene) -
     scene.pool.run()
     assert list(scene.calls.results()) == calls
     assert (scene.called, scene.transactions) == (6, 1)
-    assert {call.phase for call in calls} == {Phase.DONE}
+    assert {call.phase for call in calls} == {StepPhase.DONE}
 
 
 def test_as_many_jobs_as_threads_take_the_calls_in_turn(scene: Scene) -> None:

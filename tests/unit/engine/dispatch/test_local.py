@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from heatlite.core.status import Kind
+from heatlite.core.status import WorkKind
 from heatlite.engine.dispatch.local import LocalDispatcher
 from heatlite.store.records import Announcement
 
@@ -23,12 +23,12 @@ class Worker:
 
 def test_the_worker_is_woken_while_it_is_attached() -> None:
     local, worker = LocalDispatcher(), Worker()
-    local.announce(Announcement("a", Kind.STACK, None, is_ready=True))
+    local.announce(Announcement("a", WorkKind.STACK, None, is_ready=True))
     local.attach(worker)
-    local.announce(Announcement("a", Kind.STACK, "north", is_ready=True))
-    local.announce(Announcement("a", Kind.CHECK, None, is_ready=False))
+    local.announce(Announcement("a", WorkKind.STACK, "north", is_ready=True))
+    local.announce(Announcement("a", WorkKind.CHECK, None, is_ready=False))
     local.detach()
-    local.announce(Announcement("a", Kind.STACK, None, is_ready=True))
+    local.announce(Announcement("a", WorkKind.STACK, None, is_ready=True))
     local.close()
     assert worker.woken == 2
     assert (local.claim_filter.kinds, local.claim_filter.zones) == (None, None)

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("celery", reason="celery is not installed (extra `distributed`)")
 
 from heatlite.core.config import Settings
-from heatlite.core.status import Kind
+from heatlite.core.status import WorkKind
 from heatlite.engine.dispatch.program import Outages, WorkerProgram
 from tests.tables import table
 
@@ -66,7 +66,7 @@ def test_queues_are_the_kinds_and_zones_to_claim() -> None:
     program = WorkerProgram(Settings("sqlite:///unused", worker_zone="north"), "memory://", unused)  # type: ignore[arg-type]
     queues = program.app.amqp.queues
     found = program.claim_filter()
-    assert (found.kinds, found.zones) == ({Kind.STACK, Kind.CHECK}, {"north"})
+    assert (found.kinds, found.zones) == ({WorkKind.STACK, WorkKind.CHECK}, {"north"})
     queues.select(["heatlite.check", "heatlite.check.south"])
     found = program.claim_filter()
-    assert (found.kinds, found.zones) == ({Kind.CHECK}, {"south"})
+    assert (found.kinds, found.zones) == ({WorkKind.CHECK}, {"south"})

@@ -8,14 +8,14 @@ from typing import Any, cast
 
 import pytest
 
-from heatlite.engine.execution.attempts import HELD, WITH_SLOT, Attempt, AttemptTable, State
+from heatlite.engine.execution.attempts import HELD, WITH_SLOT, Attempt, AttemptState, AttemptTable
 from heatlite.engine.execution.execution import Execution
 from heatlite.store.records import ActionRecord
 from tests.tables import table as cases
 from tests.waiting import eventually
 
 LIMIT = 3
-CLAIMED, RUNNING, WAITING, PARKED, ENDED = State
+CLAIMED, RUNNING, WAITING, PARKED, ENDED = AttemptState
 
 
 @dataclass(frozen=True)
@@ -76,19 +76,19 @@ class Scene:
         self.table.wait(attempt, until)
         return attempt
 
-    def at(self, state: State) -> Attempt:
+    def at(self, state: AttemptState) -> Attempt:
         """An attempt in a state."""
         match state:
-            case State.CLAIMED:
+            case AttemptState.CLAIMED:
                 return self.claim()
-            case State.RUNNING:
+            case AttemptState.RUNNING:
                 return self.run()
-            case State.WAITING:
+            case AttemptState.WAITING:
                 return self.wait(until=50.0)
-            case State.PARKED:
+            case AttemptState.PARKED:
                 attempt = self.run()
                 self.table.park(attempt)
-            case State.ENDED:
+            case AttemptState.ENDED:
                 attempt = self.run()
                 self.table.end(attempt)
         return attempt
@@ -135,8 +135,8 @@ ALLOWED = {
 CHANGES = {("due", WAITING): CLAIMED, ("woken", WAITING): CLAIMED, ("drop", PARKED): ENDED}
 
 
-@cases("event, state", [(event, state) for event in MOVES for state in State])
-def test_an_event_of_a_thread_is_allowed_in_some_states(event: str, state: State) -> None:
+@cases("event, state", [(event, state) for event in MOVES for state in AttemptState])
+def test_an_event_of_a_thread_is_allowed_in_some_states(event: str, state: AttemptState) -> None:
     scene = Scene()
     attempt = scene.at(state)
     after = ALLOWED.get((event, state))
@@ -150,8 +150,8 @@ def test_an_event_of_a_thread_is_allowed_in_some_states(event: str, state: State
     assert scene.table.is_empty == (attempt.state is ENDED)
 
 
-@cases("event, state", [(event, state) for event in EVENTS for state in State])
-def test_an_event_from_outside_meets_any_state(event: str, state: State) -> None:
+@cases("event, state", [(event, state) for event in EVENTS for state in AttemptState])
+def test_an_event_from_outside_meets_any_state(event: str, state: AttemptState) -> None:
     scene = Scene()
     attempt = scene.at(state)
     EVENTS[event](scene.table, attempt)
@@ -160,8 +160,8 @@ def test_an_event_from_outside_meets_any_state(event: str, state: State) -> None
         assert scene.occupied == (attempt.state in WITH_SLOT)
 
 
-@cases("state", [*State])
-def test_the_lease_is_held_until_the_action_is_released(state: State) -> None:
+@cases("state", [*AttemptState])
+def test_the_lease_is_held_until_the_action_is_released(state: AttemptState) -> None:
     scene = Scene()
     attempt = scene.at(state)
     assert (attempt in scene.table.of(HELD)) == (state in (CLAIMED, RUNNING, WAITING))
@@ -299,7 +299,7 @@ def test_the_next_attempt_waits_for_the_thread_of_the_one_before(scene: Scene, m
     begun.join()
     found: Any = second.execution
     assert found is (walker if move == "park" else None)
-    assert scene.table.of(State) == [second]
+    assert scene.table.of(AttemptState) == [second]
     assert scene.occupied == 1
 
 
@@ -310,7 +310,7 @@ def test_it_waits_for_no_attempt_that_has_lost_its_action(scene: Scene) -> None:
     scene.table.begin(third)
     assert (first.state, third.execution) == (RUNNING, None)
     scene.table.end(first)
-    assert scene.table.of(State) == [third]
+    assert scene.table.of(AttemptState) == [third]
 
 
 # -- the end of the engine ---------------------------------------------------------------------------

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from heatlite.core.json import Json
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning import planner
-from heatlite.engine.planning.facts import Choice, HolderFacts, Relations
-from heatlite.engine.planning.plan import Decision, Outcome, Plan, Reason
+from heatlite.engine.planning.facts import Choice, HolderFacts, ObjectRelations
+from heatlite.engine.planning.plan import Outcome, Plan, Reason, ResourceDecision
 from heatlite.engine.state.protected import Protected
 from heatlite.plugin.resource import ResourceType
 from heatlite.store.records import PreviousState, ProtectionRecord, ResourceRecord, StackRecord
@@ -53,11 +53,11 @@ def choice(
     order: str | None = None,
 ) -> Choice:
     properties = dict.fromkeys(changed, UNKNOWN)
-    decision = Decision(outcome, one, Reason.UNCHANGED, "because", changed, deletes_first=first)
+    decision = ResourceDecision(outcome, one, Reason.UNCHANGED, "because", changed, deletes_first=first)
     return Choice(decision, wanted(kind, properties, order=order, definition=definition))
 
 
-NOTHING = Relations(lambda _: frozenset(), lambda _: frozenset())
+NOTHING = ObjectRelations(lambda _: frozenset(), lambda _: frozenset())
 
 
 def relations(
@@ -65,11 +65,11 @@ def relations(
     joins: str = "",
     takes: str = "",
     members: Mapping[str, HolderFacts] | None = None,
-) -> Relations:
+) -> ObjectRelations:
     """Return relations by name; ``takes="a b"``: the deletion of a takes b along."""
     kinds = frozenset({"Test::Thing"})
     within = members or {}
-    return Relations(
+    return ObjectRelations(
         lambda one: kinds if one.name in blocks.split() else frozenset(),
         lambda one: kinds if one.name in joins.split() else frozenset(),
         lambda one, used: takes == f"{one.name} {used.name}",
@@ -138,7 +138,7 @@ def test_a_kept_resource_with_a_hook_is_a_step() -> None:
 
 
 def replaced(
-    relate: Relations,
+    relate: ObjectRelations,
     going: str,
     first: str = "",
     chain: Mapping[str, str] | None = None,
@@ -239,7 +239,7 @@ REFUSALS = [
 @table(
     ("relate", "going", "first", "refused"), [case[1:] for case in REFUSALS]
 )
-def test_impossible_replacements(relate: Relations, going: str, first: str, refused: dict[str, str]) -> None:
+def test_impossible_replacements(relate: ObjectRelations, going: str, first: str, refused: dict[str, str]) -> None:
     plan = replaced(relate, going, first)
     assert plan.refused.keys() == refused.keys()
     for name, why in refused.items():

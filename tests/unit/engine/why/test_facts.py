@@ -10,7 +10,7 @@ from heatlite.core.errors import Conflict, StackLocked
 from heatlite.core.status import ActionStatus, LockLevel, Status, Verb
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.why.facts import NEEDS_REASON, completed, reasons, why
-from heatlite.engine.why.tree import Tree
+from heatlite.engine.why.tree import ExplainedTree
 from heatlite.engine.why.ways import Ways
 from heatlite.store.records import ActionRecord, LockRecord, ServiceRecord, StackRecord
 
@@ -31,7 +31,9 @@ def stack_of(name: str, parent: StackRecord | None = None) -> StackRecord:
 
 
 
-def tree_of(locked: int | None, state: tuple[Verb, Status] | None, held: int, status: ActionStatus, verb: Verb) -> Tree:
+def tree_of(
+    locked: int | None, state: tuple[Verb, Status] | None, held: int, status: ActionStatus, verb: Verb
+) -> ExplainedTree:
     """Three nested stacks with a lock on one of them and an action on one."""
     root = stack_of("root")
     middle = stack_of("middle", root)
@@ -44,7 +46,7 @@ def tree_of(locked: int | None, state: tuple[Verb, Status] | None, held: int, st
         not_before=NOW + 9 if status is ActionStatus.INIT else None,
     )  # fmt: skip
     holding = frozenset([action.id] if status is not ActionStatus.INIT else [])
-    return Tree(stacks, [], [action], holding, {}, {}, {}, ENGINES, NOW, Context("demo"))
+    return ExplainedTree(stacks, [], [action], holding, {}, {}, {}, ENGINES, NOW, Context("demo"))
 
 
 @pytest.mark.slow
@@ -77,7 +79,7 @@ def test_a_step_comes_after_what_it_needs() -> None:
     """The unlock of an inner stack comes after that of the outer one."""
     root = replace(stack_of("root"), verb=Verb.LOCK, lock=LockRecord(LockLevel.ALL, "mia", False, NOW))
     inner = replace(stack_of("in", root), verb=Verb.LOCK, lock=LockRecord(LockLevel.ALL, "mia", False, NOW))
-    tree = Tree([root, inner], [], [], frozenset(), {}, {}, {}, ENGINES, NOW, Context("demo"))
+    tree = ExplainedTree([root, inner], [], [], frozenset(), {}, {}, {}, ENGINES, NOW, Context("demo"))
     outer, nested = (one.fact for one in why(tree))
     assert [way.after for way in outer.way_out] == [None, None]
     unlocks = [(way.command, way.after) for way in nested.way_out if way.method == "POST"]
@@ -87,7 +89,7 @@ def test_a_step_comes_after_what_it_needs() -> None:
 def test_an_operation_on_a_suspended_stack_comes_after_its_resume() -> None:
     """Each operation that the server refuses for that, and no other."""
     asleep = replace(stack_of("root"), verb=Verb.SUSPEND)
-    tree, found = Tree([asleep], [], [], frozenset(), {}, {}, {}, ENGINES, NOW, Context("demo")), set()
+    tree, found = ExplainedTree([asleep], [], [], frozenset(), {}, {}, {}, ENGINES, NOW, Context("demo")), set()
     for operation in Operation:
         ways = Ways(tree)
         ways.operation(operation, asleep, "", "command")
@@ -105,7 +107,9 @@ def test_the_lock_of_an_administrator_is_not_lifted_by_others() -> None:
     lock = LockRecord(LockLevel.ALL, "root", True, NOW)
     tree = tree_of(None, None, 0, ActionStatus.RUNNING, Verb.UPDATE)
     locked = replace(tree.root, verb=Verb.LOCK, status=Status.COMPLETE, lock=lock)
-    tree = Tree([locked], [], [], frozenset(), {}, {}, {}, ENGINES, NOW, Context("demo", roles=frozenset({"member"})))
+    tree = ExplainedTree(
+        [locked], [], [], frozenset(), {}, {}, {}, ENGINES, NOW, Context("demo", roles=frozenset({"member"}))
+    )
     (told,) = why(tree)
     assert all(way.method in (None, "GET") for way in told.fact.way_out)
     assert "ask one" in told.fact.way_out[-1].text

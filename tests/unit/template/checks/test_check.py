@@ -15,8 +15,8 @@ from heatlite.template.dialects import FUNCTIONS
 from heatlite.template.document import Template
 from heatlite.template.environment import Environment
 from heatlite.template.expression import UNKNOWN, Expression, has_unknown
-from heatlite.template.source.loader import Source, load
-from heatlite.template.types import Fault, Installation, PropertyType, ResourceTypeView, TypeCatalog, Unavailable
+from heatlite.template.source.loader import SourceText, load
+from heatlite.template.types import Fault, Installation, PropertyType, ResourceTypeView, TypeCatalog, UnusableType
 from tests.tables import table
 
 
@@ -84,8 +84,8 @@ class Types:
     def find(self, type_name: str) -> ResourceTypeView | None:
         return self.types.get(type_name)
 
-    def unavailable(self, type_name: str) -> Unavailable | None:
-        return Unavailable("Forbidden", "not for you") if type_name == "Snap" and self.restricted else None
+    def unavailable(self, type_name: str) -> UnusableType | None:
+        return UnusableType("Forbidden", "not for you") if type_name == "Snap" and self.restricted else None
 
     def names(self) -> Iterable[str]:
         return self.types
@@ -552,13 +552,13 @@ def test_a_definition_at_hand() -> None:
 
 def test_a_thousand_resources_are_checked_quickly() -> None:
     resources: dict[str, Json] = {f"r{i}": {"type": "Str", "properties": {"length": 32}} for i in range(1000)}
-    source = Source("template", {"heat_template_version": "2018-08-31", "resources": resources})
+    source = SourceText("template", {"heat_template_version": "2018-08-31", "resources": resources})
     check(source, Environment(), CATALOG)
     best = min(_seconds(source) for _ in range(5))
     assert best < 0.04
 
 
-def _seconds(source: Source) -> float:
+def _seconds(source: SourceText) -> float:
     start = time.thread_time()
     assert check(source, Environment(), CATALOG) == []
     return time.thread_time() - start

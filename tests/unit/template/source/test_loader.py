@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.template.source.loader import (
     MAX_TEMPLATE_SIZE,
-    Source,
+    SourceText,
     load,
     load_json_value,
     load_mapping,
@@ -196,7 +196,7 @@ def test_locate() -> None:
 def test_locate_in_json_with_tabs_and_in_objects() -> None:
     source = load('{\n\t"heat_template_version": "2018-08-31",\n\t"resources": {"a": [1, {"b": 2}]}\n}')
     assert source.locate(("resources", "a", 1, "b")) == (3, 26)
-    assert Source("template", {"a": 1}).locate(("a",)) == (0, 0)
+    assert SourceText("template", {"a": 1}).locate(("a",)) == (0, 0)
 
 
 def test_json_values() -> None:

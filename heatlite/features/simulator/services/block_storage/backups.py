@@ -8,10 +8,10 @@ from heatlite.features.simulator.collection import Collection
 from heatlite.features.simulator.services.block_storage.common import BACKUP, SNAPSHOT, VOLUME, busy, in_state
 from heatlite.features.simulator.services.block_storage.quotas import room
 from heatlite.features.simulator.services.block_storage.volumes import VOLUMES
-from heatlite.features.simulator.simulation import Verb, View
+from heatlite.features.simulator.simulation import SimulatedProject, Verb
 
 
-def _snapshot_made(view: View, thing: JsonMap) -> None:
+def _snapshot_made(view: SimulatedProject, thing: JsonMap) -> None:
     verb = "block_storage.create_snapshot"
     volume = view.thing(VOLUME, thing["volume_id"], verb)
     in_state(verb, volume, "volume", ("available", "in-use"))
@@ -20,7 +20,7 @@ def _snapshot_made(view: View, thing: JsonMap) -> None:
     room(view, verb, "snapshots", "gigabytes", cast(int, thing["size"]))
 
 
-def _backup_made(view: View, thing: JsonMap) -> None:
+def _backup_made(view: SimulatedProject, thing: JsonMap) -> None:
     verb = "block_storage.create_backup"
     volume = view.thing(VOLUME, thing["volume_id"], verb)
     forced = bool(thing.pop("force", False))
@@ -31,7 +31,7 @@ def _backup_made(view: View, thing: JsonMap) -> None:
     busy(view, volume, "backing-up")
 
 
-def _restore_backup(view: View, key: Json, volume: Json = None, name: Json = None) -> Json:
+def _restore_backup(view: SimulatedProject, key: Json, volume: Json = None, name: Json = None) -> Json:
     verb = "block_storage.restore_backup"
     backup = view.thing(BACKUP, key, verb)
     in_state(verb, backup, "backup", ("available",))
@@ -48,11 +48,11 @@ def _restore_backup(view: View, key: Json, volume: Json = None, name: Json = Non
     return {"backup_id": backup["id"], "volume_id": thing["id"]}
 
 
-def _snapshot_removed(_view: View, thing: JsonMap) -> None:
+def _snapshot_removed(_view: SimulatedProject, thing: JsonMap) -> None:
     in_state("block_storage.delete_snapshot", thing, "snapshot", ("available", "error"))
 
 
-def _backup_removed(_view: View, thing: JsonMap) -> None:
+def _backup_removed(_view: SimulatedProject, thing: JsonMap) -> None:
     in_state("block_storage.delete_backup", thing, "backup", ("available", "error"))
 
 

@@ -4,7 +4,7 @@ from typing import Final, cast
 
 from heatlite.clients.cloud import CloudError
 from heatlite.core.json import Json, JsonMap
-from heatlite.features.simulator.simulation import View
+from heatlite.features.simulator.simulation import SimulatedProject
 
 VOLUME: Final = "block_storage.volume"
 SNAPSHOT: Final = "block_storage.snapshot"
@@ -20,7 +20,7 @@ def in_state(verb: str, thing: JsonMap, noun: str, allowed: tuple[str, ...]) -> 
         raise CloudError(verb, f"Invalid {noun}: {text}: {thing['status']}.", 400)
 
 
-def busy(view: View, thing: JsonMap, status: str, **then: Json) -> Json:
+def busy(view: SimulatedProject, thing: JsonMap, status: str, **then: Json) -> Json:
     """Keep a volume busy for a while, then restore its status and apply `then`."""
     view.simulation.later(thing, {"status": "in-use" if thing["attachments"] else "available", **then})
     thing["status"] = status

@@ -6,7 +6,7 @@ from typing import Final, cast
 from heatlite.clients.cloud import OverQuota
 from heatlite.core.json import Json, JsonMap
 from heatlite.features.simulator.services.block_storage.common import BACKUP, QUOTA, SNAPSHOT, TYPE, VOLUME
-from heatlite.features.simulator.simulation import Verb, View
+from heatlite.features.simulator.simulation import SimulatedProject, Verb
 
 LIMITS: Final = ("volumes", "snapshots", "backups", "gigabytes", "backup_gigabytes", "per_volume_gigabytes", "groups")
 """Quotas of a project; unlimited (-1) by default."""
@@ -14,30 +14,30 @@ OF_TYPES: Final = ("volumes", "gigabytes")
 """Quotas that there are for each volume type, too: ``volumes_fast``."""
 
 
-def _get_quota_set(view: View, project: Json, usage: bool = False) -> Json:
+def _get_quota_set(view: SimulatedProject, project: Json, usage: bool = False) -> Json:
     limits = _limits(view, project)
     return {**limits, "usage": _usage(view, project)} if usage else limits
 
 
-def _update_quota_set(view: View, project: Json, **limits: Json) -> Json:
+def _update_quota_set(view: SimulatedProject, project: Json, **limits: Json) -> Json:
     kept = view.simulation.all(QUOTA).get(str(project), {"id": project, "name": project})
     view.simulation.put(QUOTA, str(project), {**kept, **limits})
     return _limits(view, project)
 
 
-def _revert_quota_set(view: View, project: Json) -> Json:
+def _revert_quota_set(view: SimulatedProject, project: Json) -> Json:
     view.simulation.drop(QUOTA, str(project))
     return None
 
 
-def _limits(view: View, project: Json) -> JsonMap:
+def _limits(view: SimulatedProject, project: Json) -> JsonMap:
     quotas = view.simulation.scenario.quotas
     own = view.simulation.all(QUOTA).get(str(project), {})
     of_types = [f"{name}_{one['name']}" for one in view.simulation.all(TYPE).values() for name in OF_TYPES]
     return {name: own.get(name, quotas.get(f"block_storage.{name}", -1)) for name in (*LIMITS, *of_types)}
 
 
-def _usage(view: View, project: Json) -> JsonMap:
+def _usage(view: SimulatedProject, project: Json) -> JsonMap:
     def own(kind: str) -> list[JsonMap]:
         return [one for one in view.simulation.all(kind).values() if one.get("project_id") == project]
 
@@ -59,7 +59,7 @@ def _usage(view: View, project: Json) -> JsonMap:
     }
 
 
-def room_for_volume(view: View, verb: str, kind: Json, size: int, more: int, is_new: bool) -> None:
+def room_for_volume(view: SimulatedProject, verb: str, kind: Json, size: int, more: int, is_new: bool) -> None:
     """Reject a volume of a type that exceeds a quota. Raises OverQuota.
 
     `more` are the GiB beyond its present size.
@@ -72,7 +72,7 @@ def room_for_volume(view: View, verb: str, kind: Json, size: int, more: int, is_
         room(view, verb, f"volumes{suffix}" if is_new else None, f"gigabytes{suffix}", more)
 
 
-def room(view: View, verb: str, number: str | None, gigabytes: str, size: int) -> None:
+def room(view: SimulatedProject, verb: str, number: str | None, gigabytes: str, size: int) -> None:
     """Reject a request that exceeds the project's quota. Raises OverQuota."""
     limits, usage = _limits(view, view.project), _usage(view, view.project)
     if number is not None:

@@ -6,17 +6,17 @@ from heatlite.clients.cloud import CloudError, CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.features.simulator.collection import Collection
 from heatlite.features.simulator.services.block_storage.common import QOS, TYPE, VOLUME, texts
-from heatlite.features.simulator.simulation import Verb, View
+from heatlite.features.simulator.simulation import SimulatedProject, Verb
 
 DEFAULT_TYPE: Final = "__DEFAULT__"
 PUBLIC: Final = "os-volume-type-access:is_public"
 
 
-def _type_made(_view: View, thing: JsonMap) -> None:
+def _type_made(_view: SimulatedProject, thing: JsonMap) -> None:
     thing["is_public"] = thing.setdefault(PUBLIC, True)
 
 
-def _type_changed(view: View, thing: JsonMap, attributes: JsonMap) -> None:
+def _type_changed(view: SimulatedProject, thing: JsonMap, attributes: JsonMap) -> None:
     for volume in view.simulation.all(VOLUME).values() if "name" in attributes else ():
         if volume["volume_type"] == thing["name"]:
             volume["volume_type"] = attributes["name"]
@@ -25,20 +25,20 @@ def _type_changed(view: View, thing: JsonMap, attributes: JsonMap) -> None:
         attributes[PUBLIC] = attributes["is_public"]
 
 
-def _type_removed(view: View, thing: JsonMap) -> None:
+def _type_removed(view: SimulatedProject, thing: JsonMap) -> None:
     if any(volume["volume_type"] == thing["name"] for volume in view.simulation.all(VOLUME).values()):
         text = f"Target volume type is still in use: {thing['id']}"
         raise CloudError("block_storage.delete_type", text, 400)
 
 
-def type_named(view: View, name_or_id: Json, verb: str) -> JsonMap:
+def type_named(view: SimulatedProject, name_or_id: Json, verb: str) -> JsonMap:
     found = TYPES.find(view, name_or_id)
     if not isinstance(found, dict):
         raise CloudNotFound(verb, f"Volume type with name {name_or_id} could not be found.")
     return found
 
 
-def _types(view: View, **query: Json) -> Json:
+def _types(view: SimulatedProject, **query: Json) -> Json:
     """List the public types, unless the query asks for others."""
     return TYPES.list(view, **{PUBLIC: True, **query})
 
@@ -47,13 +47,13 @@ def spec(kind: JsonMap, name: str) -> Json:
     return cast(JsonMap, kind["extra_specs"]).get(name)
 
 
-def _update_type_extra_specs(view: View, key: Json, **specs: Json) -> Json:
+def _update_type_extra_specs(view: SimulatedProject, key: Json, **specs: Json) -> Json:
     thing = view.thing(TYPE, key)
     cast(JsonMap, thing["extra_specs"]).update(texts("block_storage.update_type_extra_specs", specs))
     return view.put(TYPE, thing)
 
 
-def _delete_type_extra_specs(view: View, key: Json, keys: Json) -> Json:
+def _delete_type_extra_specs(view: SimulatedProject, key: Json, keys: Json) -> Json:
     thing = view.thing(TYPE, key)
     for name in cast(list[str], keys):
         cast(JsonMap, thing["extra_specs"]).pop(name, None)
@@ -61,12 +61,12 @@ def _delete_type_extra_specs(view: View, key: Json, keys: Json) -> Json:
     return None
 
 
-def _get_type_access(view: View, key: Json) -> Json:
+def _get_type_access(view: SimulatedProject, key: Json) -> Json:
     thing = view.thing(TYPE, key)
     return [{"volume_type_id": thing["id"], "project_id": one} for one in cast(list[Json], thing.get("_access", []))]
 
 
-def _add_type_access(view: View, key: Json, project: Json) -> Json:
+def _add_type_access(view: SimulatedProject, key: Json, project: Json) -> Json:
     thing = view.thing(TYPE, key, "block_storage.add_type_access")
     if thing[PUBLIC]:
         text = "Type access modification is not applicable to public volume type."
@@ -80,7 +80,7 @@ def _add_type_access(view: View, key: Json, project: Json) -> Json:
     return None
 
 
-def _remove_type_access(view: View, key: Json, project: Json) -> Json:
+def _remove_type_access(view: SimulatedProject, key: Json, project: Json) -> Json:
     thing = view.thing(TYPE, key, "block_storage.remove_type_access")
     access = cast(list[Json], thing.get("_access", []))
     if project not in access:
@@ -91,7 +91,7 @@ def _remove_type_access(view: View, key: Json, project: Json) -> Json:
     return None
 
 
-def _create_type_encryption(view: View, volume_type: Json, **attributes: Json) -> Json:
+def _create_type_encryption(view: SimulatedProject, volume_type: Json, **attributes: Json) -> Json:
     verb = "block_storage.create_type_encryption"
     thing = view.thing(TYPE, volume_type, verb)
     if "_encryption" in thing:
@@ -109,39 +109,39 @@ def _create_type_encryption(view: View, volume_type: Json, **attributes: Json) -
     return made
 
 
-def _get_type_encryption(view: View, volume_type: Json) -> Json:
+def _get_type_encryption(view: SimulatedProject, volume_type: Json) -> Json:
     return cast(JsonMap, view.thing(TYPE, volume_type).get("_encryption", {}))
 
 
-def _update_type_encryption(view: View, *, volume_type: Json, **attributes: Json) -> Json:
+def _update_type_encryption(view: SimulatedProject, *, volume_type: Json, **attributes: Json) -> Json:
     thing, found = _encryption(view, "block_storage.update_type_encryption", volume_type)
     found.update(attributes)
     view.put(TYPE, thing)
     return found
 
 
-def _delete_type_encryption(view: View, *, volume_type: Json) -> Json:
+def _delete_type_encryption(view: SimulatedProject, *, volume_type: Json) -> Json:
     thing, _ = _encryption(view, "block_storage.delete_type_encryption", volume_type)
     del thing["_encryption"]
     view.put(TYPE, thing)
     return None
 
 
-def _encryption(view: View, verb: str, volume_type: Json) -> tuple[JsonMap, JsonMap]:
+def _encryption(view: SimulatedProject, verb: str, volume_type: Json) -> tuple[JsonMap, JsonMap]:
     thing = view.thing(TYPE, volume_type, verb)
     if "_encryption" not in thing:
         raise CloudNotFound(verb, f"Volume type encryption for type {thing['id']} does not exist.")
     return thing, cast(JsonMap, thing["_encryption"])
 
 
-def _qos_made(_view: View, thing: JsonMap) -> None:
+def _qos_made(_view: SimulatedProject, thing: JsonMap) -> None:
     known = {"id", "name", "consumer", "created_at", "specs"}
     thing["specs"] = texts("block_storage.create_qos_spec", {key: thing[key] for key in thing.keys() - known})
     for key in thing.keys() - known:
         del thing[key]
 
 
-def _update_qos_spec(view: View, key: Json, **specs: Json) -> Json:
+def _update_qos_spec(view: SimulatedProject, key: Json, **specs: Json) -> Json:
     thing = view.thing(QOS, key, "block_storage.update_qos_spec")
     consumer = specs.pop("consumer", None)
     if consumer is not None:
@@ -150,7 +150,7 @@ def _update_qos_spec(view: View, key: Json, **specs: Json) -> Json:
     return view.put(QOS, thing)
 
 
-def _delete_qos_spec_metadata(view: View, key: Json, keys: Json) -> Json:
+def _delete_qos_spec_metadata(view: SimulatedProject, key: Json, keys: Json) -> Json:
     verb = "block_storage.delete_qos_spec_metadata"
     thing = view.thing(QOS, key, verb)
     for name in cast(list[str], keys):
@@ -160,12 +160,12 @@ def _delete_qos_spec_metadata(view: View, key: Json, keys: Json) -> Json:
     return None
 
 
-def _qos_removed(view: View, thing: JsonMap) -> None:
+def _qos_removed(view: SimulatedProject, thing: JsonMap) -> None:
     if any(kind.get("_qos_specs_id") == thing["id"] for kind in view.simulation.all(TYPE).values()):
         raise CloudError("block_storage.delete_qos_spec", "Qos specs still in use.", 400)
 
 
-def _associate_qos_spec(view: View, key: Json, vol_type_id: Json) -> Json:
+def _associate_qos_spec(view: SimulatedProject, key: Json, vol_type_id: Json) -> Json:
     verb = "block_storage.associate_qos_spec"
     thing, kind = view.thing(QOS, key, verb), view.thing(TYPE, vol_type_id, verb)
     if kind.get("_qos_specs_id") not in (None, thing["id"]):
@@ -176,7 +176,7 @@ def _associate_qos_spec(view: View, key: Json, vol_type_id: Json) -> Json:
     return None
 
 
-def _disassociate_qos_spec(view: View, key: Json, vol_type_id: Json) -> Json:
+def _disassociate_qos_spec(view: SimulatedProject, key: Json, vol_type_id: Json) -> Json:
     verb = "block_storage.disassociate_qos_spec"
     thing, kind = view.thing(QOS, key, verb), view.thing(TYPE, vol_type_id, verb)
     if kind.get("_qos_specs_id") == thing["id"]:
@@ -185,7 +185,7 @@ def _disassociate_qos_spec(view: View, key: Json, vol_type_id: Json) -> Json:
     return None
 
 
-def _disassociate_all_qos_spec(view: View, key: Json) -> Json:
+def _disassociate_all_qos_spec(view: SimulatedProject, key: Json) -> Json:
     thing = view.thing(QOS, key, "block_storage.disassociate_all_qos_spec")
     for kind in _associated(view, thing):
         kind["_qos_specs_id"] = None
@@ -193,14 +193,14 @@ def _disassociate_all_qos_spec(view: View, key: Json) -> Json:
     return None
 
 
-def _qos_spec_associations(view: View, key: Json) -> Json:
+def _qos_spec_associations(view: SimulatedProject, key: Json) -> Json:
     thing = view.thing(QOS, key, "block_storage.qos_spec_associations")
     return [
         {"id": kind["id"], "name": kind["name"], "association_type": "volume_type"} for kind in _associated(view, thing)
     ]
 
 
-def _associated(view: View, qos: JsonMap) -> list[JsonMap]:
+def _associated(view: SimulatedProject, qos: JsonMap) -> list[JsonMap]:
     return [kind for kind in view.simulation.all(TYPE).values() if kind.get("_qos_specs_id") == qos["id"]]
 
 
@@ -241,6 +241,6 @@ VERBS: dict[str, Verb] = {
 }
 
 
-def furnish(view: View) -> None:
+def furnish(view: SimulatedProject) -> None:
     """Create the default volume type."""
     view.call("block_storage.create_type", name=DEFAULT_TYPE, description="Default Volume Type")

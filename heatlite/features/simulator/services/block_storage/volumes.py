@@ -10,12 +10,12 @@ from heatlite.features.simulator.collection import Collection
 from heatlite.features.simulator.services.block_storage.common import BACKUP, SNAPSHOT, VOLUME, busy, in_state, texts
 from heatlite.features.simulator.services.block_storage.quotas import room_for_volume
 from heatlite.features.simulator.services.block_storage.types import DEFAULT_TYPE, spec, type_named
-from heatlite.features.simulator.simulation import Verb, View
+from heatlite.features.simulator.simulation import SimulatedProject, Verb
 
 DELETABLE: Final = ("available", "error", "error_restoring", "error_extending", "error_managing")
 
 
-def _volume_made(view: View, thing: JsonMap) -> None:
+def _volume_made(view: SimulatedProject, thing: JsonMap) -> None:
     verb = "block_storage.create_volume"
     least = _from_a_source(view, thing, verb)
     size = thing.get("size") or least
@@ -30,7 +30,7 @@ def _volume_made(view: View, thing: JsonMap) -> None:
     thing["metadata"] = texts(verb, thing["metadata"])
 
 
-def _from_a_source(view: View, thing: JsonMap, verb: str) -> int:
+def _from_a_source(view: SimulatedProject, thing: JsonMap, verb: str) -> int:
     """Copy attributes from the source of a new volume.
 
     Returns the minimum size in GiB.
@@ -65,12 +65,12 @@ def _from_a_source(view: View, thing: JsonMap, verb: str) -> int:
     return least
 
 
-def _volume_changed(_view: View, _thing: JsonMap, attributes: JsonMap) -> None:
+def _volume_changed(_view: SimulatedProject, _thing: JsonMap, attributes: JsonMap) -> None:
     if "metadata" in attributes:
         attributes["metadata"] = texts("block_storage.update_volume", attributes["metadata"])
 
 
-def _volume_removed(view: View, thing: JsonMap) -> None:
+def _volume_removed(view: SimulatedProject, thing: JsonMap) -> None:
     if thing["status"] not in DELETABLE or thing["attachments"] or has_snapshots(view, thing):
         raise CloudError(
             "block_storage.delete_volume",
@@ -81,12 +81,12 @@ def _volume_removed(view: View, thing: JsonMap) -> None:
         )
 
 
-def has_snapshots(view: View, volume: JsonMap) -> bool:
+def has_snapshots(view: SimulatedProject, volume: JsonMap) -> bool:
     """True if a volume has snapshots, which prevent its deletion."""
     return any(one["volume_id"] == volume["id"] for one in view.simulation.all(SNAPSHOT).values())
 
 
-def _extend_volume(view: View, key: Json, size: Json) -> Json:
+def _extend_volume(view: SimulatedProject, key: Json, size: Json) -> Json:
     verb = "block_storage.extend_volume"
     thing = view.thing(VOLUME, key, verb)
     in_state(verb, thing, "volume", ("available", "in-use"))
@@ -98,7 +98,7 @@ def _extend_volume(view: View, key: Json, size: Json) -> Json:
     return busy(view, thing, "extending", size=size)
 
 
-def _retype_volume(view: View, key: Json, new_type: Json) -> Json:
+def _retype_volume(view: SimulatedProject, key: Json, new_type: Json) -> Json:
     verb = "block_storage.retype_volume"
     thing = view.thing(VOLUME, key, verb)
     in_state(verb, thing, "volume", ("available", "in-use"))
@@ -109,7 +109,7 @@ def _retype_volume(view: View, key: Json, new_type: Json) -> Json:
     return busy(view, thing, "retyping", volume_type=kind["name"])
 
 
-def _set_volume_readonly(view: View, key: Json, readonly: Json = True) -> Json:
+def _set_volume_readonly(view: SimulatedProject, key: Json, readonly: Json = True) -> Json:
     verb = "block_storage.set_volume_readonly"
     thing = view.thing(VOLUME, key, verb)
     if thing["status"] != "available":
@@ -120,21 +120,21 @@ def _set_volume_readonly(view: View, key: Json, readonly: Json = True) -> Json:
     return None
 
 
-def _set_volume_bootable(view: View, key: Json, bootable: Json) -> Json:
+def _set_volume_bootable(view: SimulatedProject, key: Json, bootable: Json) -> Json:
     thing = view.thing(VOLUME, key, "block_storage.set_volume_bootable_status")
     thing["bootable"] = str(bool(bootable)).lower()
     view.put(VOLUME, thing)
     return None
 
 
-def _set_volume_metadata(view: View, key: Json, **metadata: Json) -> Json:
+def _set_volume_metadata(view: SimulatedProject, key: Json, **metadata: Json) -> Json:
     verb = "block_storage.set_volume_metadata"
     thing = view.thing(VOLUME, key, verb)
     cast(JsonMap, thing["metadata"]).update(texts(verb, metadata))
     return view.put(VOLUME, thing)
 
 
-def _delete_volume_metadata(view: View, key: Json, keys: Json = None) -> Json:
+def _delete_volume_metadata(view: SimulatedProject, key: Json, keys: Json = None) -> Json:
     verb = "block_storage.delete_volume_metadata"
     thing = view.thing(VOLUME, key, verb)
     metadata = cast(JsonMap, thing["metadata"])
@@ -145,7 +145,7 @@ def _delete_volume_metadata(view: View, key: Json, keys: Json = None) -> Json:
     return None
 
 
-def attach(view: View, verb: str, key: Json, server: Json, device: Json = None) -> str:
+def attach(view: SimulatedProject, verb: str, key: Json, server: Json, device: Json = None) -> str:
     """Attach a volume to a server, on behalf of the compute service.
 
     Returns the device.
@@ -181,7 +181,7 @@ def attach(view: View, verb: str, key: Json, server: Json, device: Json = None) 
     return found
 
 
-def detach(view: View, verb: str, key: Json, server: Json) -> bool:
+def detach(view: SimulatedProject, verb: str, key: Json, server: Json) -> bool:
     """Detach a volume from a server.
 
     Returns False if a scripted fault will prevent it.

@@ -7,7 +7,7 @@ from heatlite.clients.cloud import CloudConflict, CloudError, CloudNotFound, Ove
 from heatlite.core.json import Json, JsonMap
 from heatlite.features.simulator.collection import Collection
 from heatlite.features.simulator.services.compute.states import SERVER
-from heatlite.features.simulator.simulation import Verb, View
+from heatlite.features.simulator.simulation import SimulatedProject, Verb
 
 FLAVOR: Final = "compute.flavor"
 GROUP: Final = "compute.server_group"
@@ -37,7 +37,7 @@ LIMITS: Final = {
 # -- key pairs ---------------------------------------------------------------------------------------
 
 
-def _keypair_made(view: View, thing: JsonMap) -> None:
+def _keypair_made(view: SimulatedProject, thing: JsonMap) -> None:
     _refuse_one_more(view, "compute.create_keypair", KEYPAIR, "key_pairs")
     if not thing.get("public_key"):
         thing["public_key"] = f"ssh-rsa SIMULATED {thing['name']}"
@@ -49,13 +49,13 @@ def _keypair_made(view: View, thing: JsonMap) -> None:
 # -- flavors -----------------------------------------------------------------------------------------
 
 
-def _flavor_made(view: View, thing: JsonMap) -> None:
+def _flavor_made(view: SimulatedProject, thing: JsonMap) -> None:
     others = view.simulation.all(FLAVOR)
     if str(thing["id"]) in others:
         raise CloudConflict("compute.create_flavor", f"Flavor with ID {thing['id']} already exists.")
 
 
-def flavor_of(view: View, verb: str, key: Json) -> JsonMap:
+def flavor_of(view: SimulatedProject, verb: str, key: Json) -> JsonMap:
     """Return a flavor by id. Raises CloudError like the service if it is missing."""
     found = view.simulation.all(FLAVOR).get(str(key))
     if found is None:
@@ -69,13 +69,13 @@ def embedded(flavor: JsonMap) -> JsonMap:
     return {"original_name": flavor["name"], "ephemeral": flavor["OS-FLV-EXT-DATA:ephemeral"], **kept}
 
 
-def _specs(view: View, key: Json, specs: Json) -> Json:
+def _specs(view: SimulatedProject, key: Json, specs: Json) -> Json:
     flavor = view.thing(FLAVOR, key, "compute.create_flavor_extra_specs")
     cast(JsonMap, flavor["extra_specs"]).update(cast(JsonMap, specs))
     return view.put(FLAVOR, flavor)
 
 
-def _without_spec(view: View, key: Json, name: Json) -> Json:
+def _without_spec(view: SimulatedProject, key: Json, name: Json) -> Json:
     verb = "compute.delete_flavor_extra_specs_property"
     flavor = view.thing(FLAVOR, key, verb)
     specs = cast(JsonMap, flavor["extra_specs"])
@@ -86,12 +86,12 @@ def _without_spec(view: View, key: Json, name: Json) -> Json:
     return None
 
 
-def _access(view: View, key: Json) -> list[Json]:
+def _access(view: SimulatedProject, key: Json) -> list[Json]:
     flavor = view.thing(FLAVOR, key, "compute.get_flavor_access")
     return cast(list[Json], flavor.setdefault("_access", []))
 
 
-def _let_in(view: View, key: Json, project: Json) -> Json:
+def _let_in(view: SimulatedProject, key: Json, project: Json) -> Json:
     projects = _access(view, key)
     if project in projects:
         verb = "compute.flavor_add_tenant_access"
@@ -101,7 +101,7 @@ def _let_in(view: View, key: Json, project: Json) -> Json:
     return None
 
 
-def _shut_out(view: View, key: Json, project: Json) -> Json:
+def _shut_out(view: SimulatedProject, key: Json, project: Json) -> Json:
     projects = _access(view, key)
     if project not in projects:
         verb = "compute.flavor_remove_tenant_access"
@@ -111,14 +111,14 @@ def _shut_out(view: View, key: Json, project: Json) -> Json:
     return None
 
 
-def _who_may(view: View, key: Json) -> Json:
+def _who_may(view: SimulatedProject, key: Json) -> Json:
     return [{"flavor_id": key, "tenant_id": project} for project in _access(view, key)]
 
 
 # -- server groups -----------------------------------------------------------------------------------
 
 
-def _group_made(view: View, thing: JsonMap) -> None:
+def _group_made(view: SimulatedProject, thing: JsonMap) -> None:
     _refuse_one_more(view, "compute.create_server_group", GROUP, "server_groups")
     policy = thing.get("policy")
     if policy not in ("anti-affinity", "affinity", "soft-anti-affinity", "soft-affinity"):
@@ -130,7 +130,7 @@ def _group_made(view: View, thing: JsonMap) -> None:
     thing["policies"] = [policy]
 
 
-def host_for(view: View, verb: str, thing: JsonMap) -> str | None:
+def host_for(view: SimulatedProject, verb: str, thing: JsonMap) -> str | None:
     """Return the host for a new server under its group's policy; None if none fits.
 
     Raises CloudError.
@@ -159,7 +159,7 @@ def host_for(view: View, verb: str, thing: JsonMap) -> str | None:
     return free[0]
 
 
-def leave_groups(view: View, server: JsonMap) -> None:
+def leave_groups(view: SimulatedProject, server: JsonMap) -> None:
     """Remove a deleted server from its group."""
     for group in view.simulation.all(GROUP).values():
         members = cast(list[Json], group["members"])
@@ -171,7 +171,7 @@ def leave_groups(view: View, server: JsonMap) -> None:
 # -- hosts -------------------------------------------------------------------------------------------
 
 
-def _hypervisors(_view: View, **_: Json) -> Json:
+def _hypervisors(_view: SimulatedProject, **_: Json) -> Json:
     return [_hypervisor(host) for host in HOSTS]
 
 
@@ -179,7 +179,7 @@ def _hypervisor(host: str) -> Json:
     return {"id": host, "name": host, "hypervisor_hostname": host, "state": "up", "status": "enabled"}
 
 
-def _find_hypervisor(_view: View, name: Json, ignore_missing: bool = True, **_: Json) -> Json:
+def _find_hypervisor(_view: SimulatedProject, name: Json, ignore_missing: bool = True, **_: Json) -> Json:
     if name in HOSTS:
         return _hypervisor(str(name))
     if ignore_missing:
@@ -187,30 +187,30 @@ def _find_hypervisor(_view: View, name: Json, ignore_missing: bool = True, **_: 
     raise CloudNotFound("compute.find_hypervisor", f"No Hypervisor found for {name}")
 
 
-def zones(view: View) -> set[Json]:
+def zones(view: SimulatedProject) -> set[Json]:
     """Return the existing availability zones."""
     return {ZONE, *(one.get("availability_zone") for one in view.simulation.all(AGGREGATE).values())} - {None}
 
 
-def _new_aggregate(view: View, **attributes: Json) -> Json:
+def _new_aggregate(view: SimulatedProject, **attributes: Json) -> Json:
     zone = attributes.get("availability_zone")
     metadata = {} if zone is None else {"availability_zone": zone}
     number = 1 + max((cast(int, one["id"]) for one in view.simulation.all(AGGREGATE).values()), default=0)
     return _AGGREGATES.create(view, **{**attributes, "id": number, "metadata": metadata})
 
 
-def _aggregate_changed(_view: View, thing: JsonMap, attributes: JsonMap) -> None:
+def _aggregate_changed(_view: SimulatedProject, thing: JsonMap, attributes: JsonMap) -> None:
     if attributes.get("availability_zone") is not None:
         cast(JsonMap, thing["metadata"])["availability_zone"] = attributes["availability_zone"]
 
 
-def _aggregate_removed(_view: View, thing: JsonMap) -> None:
+def _aggregate_removed(_view: SimulatedProject, thing: JsonMap) -> None:
     if thing["hosts"]:
         text = f"Cannot remove host from aggregate {thing['id']}. Reason: Host aggregate is not empty."
         raise CloudError("compute.delete_aggregate", text, 400)
 
 
-def _add_host(view: View, key: Json, host: Json) -> Json:
+def _add_host(view: SimulatedProject, key: Json, host: Json) -> Json:
     verb = "compute.add_host_to_aggregate"
     aggregate = view.thing(AGGREGATE, key, verb)
     if host not in HOSTS:
@@ -223,7 +223,7 @@ def _add_host(view: View, key: Json, host: Json) -> Json:
     return view.put(AGGREGATE, aggregate)
 
 
-def _remove_host(view: View, key: Json, host: Json) -> Json:
+def _remove_host(view: SimulatedProject, key: Json, host: Json) -> Json:
     verb = "compute.remove_host_from_aggregate"
     aggregate = view.thing(AGGREGATE, key, verb)
     hosts = cast(list[Json], aggregate["hosts"])
@@ -233,7 +233,7 @@ def _remove_host(view: View, key: Json, host: Json) -> Json:
     return view.put(AGGREGATE, aggregate)
 
 
-def _set_aggregate_metadata(view: View, key: Json, metadata: Json) -> Json:
+def _set_aggregate_metadata(view: SimulatedProject, key: Json, metadata: Json) -> Json:
     """Update an aggregate's metadata. Null removes a key; the zone is metadata, too."""
     aggregate = view.thing(AGGREGATE, key, "compute.set_aggregate_metadata")
     kept = {**cast(JsonMap, aggregate["metadata"]), **cast(JsonMap, metadata)}
@@ -245,7 +245,7 @@ def _set_aggregate_metadata(view: View, key: Json, metadata: Json) -> Json:
 # -- quotas ------------------------------------------------------------------------------------------
 
 
-def limits(view: View, project: Json) -> JsonMap:
+def limits(view: SimulatedProject, project: Json) -> JsonMap:
     """Return the quotas of a project."""
     given = view.simulation.scenario.quotas
     kinds = {"instances": SERVER, "server_groups": GROUP, "key_pairs": KEYPAIR}
@@ -254,11 +254,11 @@ def limits(view: View, project: Json) -> JsonMap:
     return {**LIMITS, **scripted, **view.simulation.all(QUOTA).get(str(project), {}), "id": project}
 
 
-def _get_quota(view: View, project: Json, **_: Json) -> Json:
+def _get_quota(view: SimulatedProject, project: Json, **_: Json) -> Json:
     return limits(view, project)
 
 
-def _update_quota(view: View, project: Json, **given: Json) -> Json:
+def _update_quota(view: SimulatedProject, project: Json, **given: Json) -> Json:
     unknown = sorted(given.keys() - LIMITS.keys())
     if unknown:
         text = f"Additional properties are not allowed ({unknown[0]!r} was unexpected)"
@@ -267,12 +267,12 @@ def _update_quota(view: View, project: Json, **given: Json) -> Json:
     return limits(view, project)
 
 
-def _revert_quota(view: View, project: Json, **_: Json) -> Json:
+def _revert_quota(view: SimulatedProject, project: Json, **_: Json) -> Json:
     view.simulation.drop(QUOTA, str(project))
     return None
 
 
-def refuse_too_many(view: View, verb: str, flavor: JsonMap, less: JsonMap | None = None) -> None:
+def refuse_too_many(view: SimulatedProject, verb: str, flavor: JsonMap, less: JsonMap | None = None) -> None:
     """Check the quotas for another server, or for a resize from the flavor `less`.
 
     Raises OverQuota.
@@ -291,7 +291,7 @@ def refuse_too_many(view: View, verb: str, flavor: JsonMap, less: JsonMap | None
             raise OverQuota(verb, text)
 
 
-def _refuse_one_more(view: View, verb: str, kind: str, name: str) -> None:
+def _refuse_one_more(view: SimulatedProject, verb: str, kind: str, name: str) -> None:
     """Check the quota of a kind for another object. Raises OverQuota."""
     limit, used = cast(int, limits(view, view.project)[name]), len(_owned(view, kind))
     if 0 <= limit <= used:
@@ -299,11 +299,11 @@ def _refuse_one_more(view: View, verb: str, kind: str, name: str) -> None:
         raise OverQuota(verb, text)
 
 
-def _owned(view: View, kind: str) -> list[JsonMap]:
+def _owned(view: SimulatedProject, kind: str) -> list[JsonMap]:
     return [one for one in view.simulation.all(kind).values() if one.get("project_id") == view.project]
 
 
-def _get_limits(view: View) -> Json:
+def _get_limits(view: SimulatedProject) -> Json:
     """Return the limits of the project and its use, by Nova's names."""
     allowed, flavors = limits(view, view.project), [cast(JsonMap, one["flavor"]) for one in _owned(view, SERVER)]
     absolute: JsonMap = {
@@ -380,7 +380,7 @@ VERBS: dict[str, Verb] = {
 }
 
 
-def furnish(view: View) -> None:
+def furnish(view: SimulatedProject) -> None:
     """Create the usual flavors."""
     for number, (name, (vcpus, ram, disk)) in enumerate(FLAVORS.items(), 1):
         view.call("compute.create_flavor", id=str(number), name=name, vcpus=vcpus, ram=ram, disk=disk)

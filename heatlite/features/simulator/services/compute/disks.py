@@ -7,14 +7,14 @@ from heatlite.core.json import Json, JsonMap, dump, parse
 from heatlite.features.simulator.services.block_storage import volumes
 from heatlite.features.simulator.services.block_storage.common import VOLUME
 from heatlite.features.simulator.services.compute.states import SERVER, free, server_of
-from heatlite.features.simulator.simulation import Verb, View
+from heatlite.features.simulator.simulation import SimulatedProject, Verb
 
 ATTACHED: Final = "os-extended-volumes:volumes_attached"
 ROOT: Final = "/dev/vda"
 """Device name of the boot volume."""
 
 
-def furnish_server(view: View, verb: str, server: JsonMap, wanted: list[JsonMap]) -> None:
+def furnish_server(view: SimulatedProject, verb: str, server: JsonMap, wanted: list[JsonMap]) -> None:
     """Attach a new server's volumes, creating those from an image or a snapshot.
 
     Raises CloudError.
@@ -61,14 +61,16 @@ def _refuse_too_large(verb: str, flavor: JsonMap, wanted: list[JsonMap]) -> None
         raise CloudError(verb, "Swap drive requested is larger than instance type allows.", 400)
 
 
-def _give(view: View, verb: str, server: JsonMap, volume: Json, device: Json, goes_with_it: bool) -> JsonMap:
+def _give(
+    view: SimulatedProject, verb: str, server: JsonMap, volume: Json, device: Json, goes_with_it: bool
+) -> JsonMap:
     found = volumes.attach(view, verb, volume, server["id"], device)
     attached: JsonMap = {"id": volume, "delete_on_termination": goes_with_it, "_device": found}
     cast(list[Json], server[ATTACHED]).append(attached)
     return attached
 
 
-def release(view: View, server: JsonMap) -> None:
+def release(view: SimulatedProject, server: JsonMap) -> None:
     """Detach the volumes of a deleted server, and delete those marked for it.
 
     A marked volume remains if it has other attachments or snapshots.
@@ -91,7 +93,7 @@ def boots_from_volume(server: JsonMap) -> bool:
     return any(one.get("_root") for one in cast(list[JsonMap], server[ATTACHED]))
 
 
-def given_by(view: View, image: Json, wanted: list[JsonMap]) -> list[JsonMap]:
+def given_by(view: SimulatedProject, image: Json, wanted: list[JsonMap]) -> list[JsonMap]:
     """Return the disks of a server, with those of an image made of volume snapshots."""
     mapping = cast(JsonMap, view.thing("image.image", image)["properties"]).get("block_device_mapping")
     if mapping is None:
@@ -100,7 +102,7 @@ def given_by(view: View, image: Json, wanted: list[JsonMap]) -> list[JsonMap]:
     return [*of_image, *(one for one in wanted if (one["source_type"], one.get("boot_index")) != ("image", 0))]
 
 
-def saved(view: View, verb: str, server: JsonMap, name: Json) -> JsonMap:
+def saved(view: SimulatedProject, verb: str, server: JsonMap, name: Json) -> JsonMap:
     """Return the properties of an image of a server that boots from a volume.
 
     Such an image has no data: its properties name new snapshots of all the server's volumes. Raises CloudError.
@@ -138,7 +140,7 @@ def _shown(server: JsonMap, one: JsonMap) -> JsonMap:
     }
 
 
-def _attach(view: View, key: Json, volume: Json, **given: Json) -> Json:
+def _attach(view: SimulatedProject, key: Json, volume: Json, **given: Json) -> Json:
     verb = "compute.create_volume_attachment"
     server = free(view, verb, key)
     made = _give(view, verb, server, volume, given.get("device"), bool(given.get("delete_on_termination")))
@@ -153,7 +155,7 @@ def _one(verb: str, server: JsonMap, volume: Json) -> JsonMap:
     raise CloudNotFound(verb, f"Instance {server['id']} is not attached to volume {volume}")
 
 
-def _detach(view: View, key: Json, volume: Json) -> Json:
+def _detach(view: SimulatedProject, key: Json, volume: Json) -> Json:
     verb = "compute.delete_volume_attachment"
     one = _one(verb, server_of(view, verb, key), volume)
     server = free(view, verb, key)
@@ -165,13 +167,13 @@ def _detach(view: View, key: Json, volume: Json) -> Json:
     return None
 
 
-def _get(view: View, key: Json, volume: Json) -> Json:
+def _get(view: SimulatedProject, key: Json, volume: Json) -> Json:
     verb = "compute.get_volume_attachment"
     server = server_of(view, verb, key)
     return _shown(server, _one(verb, server, volume))
 
 
-def _list(view: View, key: Json, **_: Json) -> Json:
+def _list(view: SimulatedProject, key: Json, **_: Json) -> Json:
     server = server_of(view, "compute.volume_attachments", key)
     return [_shown(server, one) for one in cast(list[JsonMap], server[ATTACHED])]
 

@@ -6,14 +6,14 @@ from typing import Final, cast
 from heatlite.clients.cloud import CloudConflict, CloudError, CloudNotFound
 from heatlite.core.json import Json, JsonMap
 from heatlite.features.simulator.services.compute.states import SERVER, STATES, free, server_of
-from heatlite.features.simulator.simulation import Verb, View
+from heatlite.features.simulator.simulation import SimulatedProject, Verb
 
 PORT: Final = "network.port"
 QUICK: Final = 2.0
 """Maximum of seconds until a detached port is free."""
 
 
-def planned(view: View, verb: str, server: JsonMap, networks: Json) -> list[JsonMap]:
+def planned(view: SimulatedProject, verb: str, server: JsonMap, networks: Json) -> list[JsonMap]:
     """Return the planned ports of a server, without creating any.
 
     Each is ``{"port": id}`` or the attributes of a new port. Raises CloudError.
@@ -33,7 +33,7 @@ def planned(view: View, verb: str, server: JsonMap, networks: Json) -> list[Json
     return wanted
 
 
-def _only_network(view: View, verb: str) -> Json:
+def _only_network(view: SimulatedProject, verb: str) -> Json:
     usable = [
         one
         for one in view.simulation.all("network.network").values()
@@ -47,14 +47,14 @@ def _only_network(view: View, verb: str) -> Json:
     return usable[0]["id"]
 
 
-def _network(view: View, verb: str, key: Json) -> JsonMap:
+def _network(view: SimulatedProject, verb: str, key: Json) -> JsonMap:
     try:
         return view.thing("network.network", key, verb)
     except CloudNotFound as error:
         raise CloudError(verb, f"Network {key} could not be found.", 400) from error
 
 
-def _free_port(view: View, verb: str, key: Json, server: JsonMap) -> JsonMap:
+def _free_port(view: SimulatedProject, verb: str, key: Json, server: JsonMap) -> JsonMap:
     try:
         port = view.thing(PORT, key, verb)
     except CloudNotFound as error:
@@ -64,7 +64,7 @@ def _free_port(view: View, verb: str, key: Json, server: JsonMap) -> JsonMap:
     return port
 
 
-def groups_of(view: View, verb: str, server: JsonMap) -> list[Json] | None:
+def groups_of(view: SimulatedProject, verb: str, server: JsonMap) -> list[Json] | None:
     """Return the ids of a server's security groups; None for the default of new ports."""
     names = [one["name"] for one in cast(list[JsonMap], server["security_groups"])]
     if names == ["default"]:
@@ -79,7 +79,7 @@ def groups_of(view: View, verb: str, server: JsonMap) -> list[Json] | None:
     return found
 
 
-def plug_in(view: View, verb: str, server: JsonMap, wanted: list[JsonMap]) -> list[JsonMap]:
+def plug_in(view: SimulatedProject, verb: str, server: JsonMap, wanted: list[JsonMap]) -> list[JsonMap]:
     """Attach the planned ports to a server and return them.
 
     Raises CloudError after removing the ports created so far.
@@ -111,7 +111,7 @@ def plug_in(view: View, verb: str, server: JsonMap, wanted: list[JsonMap]) -> li
     return ports
 
 
-def _new_port(view: View, wanted: JsonMap, groups: list[Json] | None) -> JsonMap:
+def _new_port(view: SimulatedProject, wanted: JsonMap, groups: list[Json] | None) -> JsonMap:
     more: JsonMap = {} if groups is None else {"security_groups": groups}
     if wanted.get("fixed_ip") is not None:
         more["fixed_ips"] = [{"ip_address": wanted["fixed_ip"]}]
@@ -121,13 +121,13 @@ def _new_port(view: View, wanted: JsonMap, groups: list[Json] | None) -> JsonMap
     return cast(JsonMap, made)
 
 
-def ports_of(view: View, server: JsonMap) -> list[JsonMap]:
+def ports_of(view: SimulatedProject, server: JsonMap) -> list[JsonMap]:
     """Return the ports of a server in the order of attachment."""
     own = [view.simulation.one(PORT, str(key)) for key in cast(list[Json], server.get("_ports") or [])]
     return [port for port in own if port is not None and port.get("device_id") == server["id"]]
 
 
-def _unplug(view: View, server: JsonMap, port: JsonMap) -> None:
+def _unplug(view: SimulatedProject, server: JsonMap, port: JsonMap) -> None:
     server["_ports"] = [key for key in cast(list[Json], server["_ports"]) if key != port["id"]]
     free_again: JsonMap = {"device_id": "", "device_owner": "", "status": "DOWN"}
     seconds = min(QUICK, view.simulation.scenario.build)
@@ -135,13 +135,13 @@ def _unplug(view: View, server: JsonMap, port: JsonMap) -> None:
     view.put(PORT, port)
 
 
-def unplug_all(view: View, server: JsonMap) -> None:
+def unplug_all(view: SimulatedProject, server: JsonMap) -> None:
     """Detach all ports of a deleted server, and remove those that the service created."""
     for port in ports_of(view, server):
         _unplug(view, server, port)
 
 
-def addresses(view: View, server: JsonMap) -> JsonMap:
+def addresses(view: SimulatedProject, server: JsonMap) -> JsonMap:
     """Return the addresses of a server by the names of its networks."""
     found: dict[str, list[Json]] = {}
     floating = view.simulation.all("network.ip").values()
@@ -182,11 +182,11 @@ def _interface(port: JsonMap) -> JsonMap:
     }
 
 
-def _list(view: View, key: Json, **_: Json) -> Json:
+def _list(view: SimulatedProject, key: Json, **_: Json) -> Json:
     return [_interface(port) for port in ports_of(view, server_of(view, "compute.server_interfaces", key))]
 
 
-def _attach(view: View, key: Json, **wanted: Json) -> Json:
+def _attach(view: SimulatedProject, key: Json, **wanted: Json) -> Json:
     verb = "compute.create_server_interface"
     server = free(view, verb, key)
     if server["status"] not in ("ACTIVE", "SHUTOFF"):
@@ -206,7 +206,7 @@ def _attach(view: View, key: Json, **wanted: Json) -> Json:
     return _interface(port)
 
 
-def _detach(view: View, port_id: Json, key: Json) -> Json:
+def _detach(view: SimulatedProject, port_id: Json, key: Json) -> Json:
     verb = "compute.delete_server_interface"
     server = free(view, verb, key)
     found = [port for port in ports_of(view, server) if port["id"] == port_id]

@@ -21,7 +21,7 @@ from heatlite.features.simulator.services.compute.catalog import (
     zones,
 )
 from heatlite.features.simulator.services.compute.states import SERVER, TASK, free, server_of, start, within
-from heatlite.features.simulator.simulation import ADMIN, Verb, View
+from heatlite.features.simulator.simulation import ADMIN, SimulatedProject, Verb
 
 CREATE: Final = "compute.create_server"
 NO_HOST: Final = "No valid host was found. "
@@ -29,7 +29,7 @@ MAX_USER_DATA: Final = 65_535
 """Maximum length of encoded user data, in characters."""
 
 
-def _made(view: View, thing: JsonMap) -> None:
+def _made(view: SimulatedProject, thing: JsonMap) -> None:
     flavor = flavor_of(view, CREATE, thing.pop("flavorRef", None))
     image = thing.pop("imageRef", None) or None
     wanted = cast(list[JsonMap], thing.pop("block_device_mapping_v2", None) or [])
@@ -66,7 +66,7 @@ def _made(view: View, thing: JsonMap) -> None:
     interfaces.plug_in(view, CREATE, thing, nics)
 
 
-def _refuse_nonsense(view: View, thing: JsonMap, image: Json, disks_: list[JsonMap]) -> None:
+def _refuse_nonsense(view: SimulatedProject, thing: JsonMap, image: Json, disks_: list[JsonMap]) -> None:
     if image is not None and not _usable_image(view, image):
         raise CloudError(CREATE, "Can not find requested image", 400)
     if image is None and not any(one.get("boot_index") in (0, "0") for one in disks_):
@@ -99,7 +99,7 @@ def _refuse_user_data(verb: str, given: Json) -> None:
         raise CloudError(verb, f"Invalid input for field/attribute user_data. It is longer than {MAX_USER_DATA}", 400)
 
 
-def _usable_image(view: View, key: Json) -> bool:
+def _usable_image(view: SimulatedProject, key: Json) -> bool:
     try:
         return view.thing("image.image", key)["status"] == "active"
     except CloudNotFound:
@@ -121,21 +121,21 @@ SERVERS = Collection(
 # -- reading -----------------------------------------------------------------------------------------
 
 
-def _shown(view: View, thing: JsonMap) -> JsonMap:
+def _shown(view: SimulatedProject, thing: JsonMap) -> JsonMap:
     """Return a server as the API shows it, with its addresses."""
     return {**thing, "addresses": interfaces.addresses(view, thing)}
 
 
-def _get(view: View, key: Json) -> Json:
+def _get(view: SimulatedProject, key: Json) -> Json:
     return _shown(view, server_of(view, "compute.get_server", key))
 
 
-def _find(view: View, name_or_id: Json, ignore_missing: bool = True, **query: Json) -> Json:
+def _find(view: SimulatedProject, name_or_id: Json, ignore_missing: bool = True, **query: Json) -> Json:
     found = SERVERS.find(view, name_or_id, ignore_missing=ignore_missing, **query)
     return _shown(view, found) if isinstance(found, dict) else found
 
 
-def _list(view: View, **query: Json) -> Json:
+def _list(view: SimulatedProject, **query: Json) -> Json:
     """List servers. The name is a regular expression, as in the service."""
     query = {key: value for key, value in query.items() if key not in ("details", "all_projects")}
     name = re.compile(str(query.pop("name", None) or ""))
@@ -146,17 +146,17 @@ def _list(view: View, **query: Json) -> Json:
 # -- changing ----------------------------------------------------------------------------------------
 
 
-def _update(view: View, key: Json, **attributes: Json) -> Json:
+def _update(view: SimulatedProject, key: Json, **attributes: Json) -> Json:
     return SERVERS.update(view, server_of(view, "compute.update_server", key)["id"], **attributes)
 
 
-def _set_metadata(view: View, key: Json, metadata: Json) -> Json:
+def _set_metadata(view: SimulatedProject, key: Json, metadata: Json) -> Json:
     thing = free(view, "compute.set_server_metadata", key)
     cast(JsonMap, thing["metadata"]).update(cast(JsonMap, metadata))
     return view.put(SERVER, thing)
 
 
-def _delete_metadata(view: View, key: Json, keys: Json) -> Json:
+def _delete_metadata(view: SimulatedProject, key: Json, keys: Json) -> Json:
     verb = "compute.delete_server_metadata"
     thing = free(view, verb, key)
     for name in cast(list[str], keys):
@@ -166,20 +166,20 @@ def _delete_metadata(view: View, key: Json, keys: Json) -> Json:
     return None
 
 
-def _set_tags(view: View, key: Json, tags: Json) -> Json:
+def _set_tags(view: SimulatedProject, key: Json, tags: Json) -> Json:
     thing = server_of(view, "compute.set_server_tags", key)
     thing["tags"] = tags
     return view.put(SERVER, thing)
 
 
-def _change_password(view: View, key: Json, password: Json) -> Json:
+def _change_password(view: SimulatedProject, key: Json, password: Json) -> Json:
     thing = within(view, "compute.change_server_password", key, "changePassword", "ACTIVE")
     thing["_password"] = password
     view.put(SERVER, thing)
     return None
 
 
-def _resize(view: View, key: Json, flavor_id: Json) -> Json:
+def _resize(view: SimulatedProject, key: Json, flavor_id: Json) -> Json:
     verb = "compute.resize_server"
     thing = within(view, verb, key, "resize", "ACTIVE", "SHUTOFF")
     flavor = flavor_of(view, verb, flavor_id)
@@ -194,7 +194,7 @@ def _resize(view: View, key: Json, flavor_id: Json) -> Json:
     return None
 
 
-def _confirm(view: View, key: Json) -> Json:
+def _confirm(view: SimulatedProject, key: Json) -> Json:
     """Confirm a resize, even of a locked server."""
     verb = "compute.confirm_server_resize"
     thing = within(view, verb, key, "confirmResize", "VERIFY_RESIZE", locked_too=True)
@@ -205,13 +205,13 @@ def _confirm(view: View, key: Json) -> Json:
     return None
 
 
-def _revert(view: View, key: Json) -> Json:
+def _revert(view: SimulatedProject, key: Json) -> Json:
     thing = within(view, "compute.revert_server_resize", key, "revertResize", "VERIFY_RESIZE", locked_too=True)
     start(view, thing, None, {"status": "ACTIVE", "flavor": thing["_before"], "_before": None}, "REVERT_RESIZE")
     return None
 
 
-def _rebuild(view: View, key: Json, image: Json, preserve_ephemeral: bool = False, **given: Json) -> Json:
+def _rebuild(view: SimulatedProject, key: Json, image: Json, preserve_ephemeral: bool = False, **given: Json) -> Json:
     verb = "compute.rebuild_server"
     thing = within(view, verb, key, "rebuild", "ACTIVE", "SHUTOFF", "ERROR")
     if not _usable_image(view, image):
@@ -229,29 +229,29 @@ def _rebuild(view: View, key: Json, image: Json, preserve_ephemeral: bool = Fals
     return _shown(view, thing)
 
 
-def _suspend(view: View, key: Json) -> Json:
+def _suspend(view: SimulatedProject, key: Json) -> Json:
     thing = within(view, "compute.suspend_server", key, "suspend", "ACTIVE")
     start(view, thing, "suspending", {"status": "SUSPENDED"})
     return None
 
 
-def _resume(view: View, key: Json) -> Json:
+def _resume(view: SimulatedProject, key: Json) -> Json:
     thing = within(view, "compute.resume_server", key, "resume", "SUSPENDED")
     start(view, thing, "resuming", {"status": "ACTIVE"})
     return None
 
 
-def _stop(view: View, key: Json) -> Json:
+def _stop(view: SimulatedProject, key: Json) -> Json:
     start(view, within(view, "compute.stop_server", key, "stop", "ACTIVE"), "powering-off", {"status": "SHUTOFF"})
     return None
 
 
-def _start(view: View, key: Json) -> Json:
+def _start(view: SimulatedProject, key: Json) -> Json:
     start(view, within(view, "compute.start_server", key, "start", "SHUTOFF"), "powering-on", {"status": "ACTIVE"})
     return None
 
 
-def _reboot(view: View, key: Json, reboot_type: Json) -> Json:
+def _reboot(view: SimulatedProject, key: Json, reboot_type: Json) -> Json:
     is_hard = reboot_type == "HARD"
     statuses = ("ACTIVE", "SHUTOFF", "SUSPENDED", "ERROR") if is_hard else ("ACTIVE",)
     thing = within(view, "compute.reboot_server", key, "reboot", *statuses)
@@ -259,7 +259,7 @@ def _reboot(view: View, key: Json, reboot_type: Json) -> Json:
     return None
 
 
-def _reset_state(view: View, key: Json, state: Json) -> Json:
+def _reset_state(view: SimulatedProject, key: Json, state: Json) -> Json:
     thing = server_of(view, "compute.reset_server_state", key)
     thing.pop("_then", None)
     thing.update({"status": "ERROR" if state == "error" else "ACTIVE", TASK: None})
@@ -270,7 +270,7 @@ def _reset_state(view: View, key: Json, state: Json) -> Json:
 # -- locks -------------------------------------------------------------------------------------------
 
 
-def _lock(view: View, key: Json, locked_reason: Json = None) -> Json:
+def _lock(view: SimulatedProject, key: Json, locked_reason: Json = None) -> Json:
     """Lock a server. No effect if it is locked already, as in the service."""
     thing = server_of(view, "compute.lock_server", key)
     if not thing["locked"]:
@@ -279,7 +279,7 @@ def _lock(view: View, key: Json, locked_reason: Json = None) -> Json:
     return None
 
 
-def _unlock(view: View, key: Json) -> Json:
+def _unlock(view: SimulatedProject, key: Json) -> Json:
     """Unlock a server. Only an administrator removes an administrator's lock."""
     verb = "compute.unlock_server"
     thing = server_of(view, verb, key)
@@ -294,7 +294,7 @@ def _unlock(view: View, key: Json) -> Json:
 # -- images, deletion --------------------------------------------------------------------------------
 
 
-def _save(view: View, key: Json, name: Json, metadata: Json = None, **_: Json) -> Json:
+def _save(view: SimulatedProject, key: Json, name: Json, metadata: Json = None, **_: Json) -> Json:
     verb = "compute.create_server_image"
     thing = within(view, verb, key, "createImage", "ACTIVE", "SHUTOFF", "SUSPENDED", locked_too=True)
     base = cast(JsonMap, thing["image"] or {}).get("id")
@@ -322,7 +322,7 @@ def _save(view: View, key: Json, name: Json, metadata: Json = None, **_: Json) -
     return view.put("image.image", image)
 
 
-def _delete(view: View, key: Json, **_: Json) -> Json:
+def _delete(view: SimulatedProject, key: Json, **_: Json) -> Json:
     verb = "compute.delete_server"
     thing = server_of(view, verb, key)
     free(view, verb, key)
@@ -344,7 +344,7 @@ def _delete(view: View, key: Json, **_: Json) -> Json:
 CONSOLES: Final = {"novnc": "vnc", "spice-html5": "spice"}
 
 
-def _console(view: View, key: Json, console_type: Json, **_: Json) -> Json:
+def _console(view: SimulatedProject, key: Json, console_type: Json, **_: Json) -> Json:
     verb = "compute.create_console"
     thing = server_of(view, verb, key)
     if console_type not in CONSOLES:
@@ -353,7 +353,7 @@ def _console(view: View, key: Json, console_type: Json, **_: Json) -> Json:
     return {"type": console_type, "protocol": CONSOLES[str(console_type)], "url": url}
 
 
-def _actions(view: View, key: Json, **_: Json) -> Json:
+def _actions(view: SimulatedProject, key: Json, **_: Json) -> Json:
     """List the actions on a server; the simulation knows its creation only."""
     thing = server_of(view, "compute.server_actions", key)
     text = None if thing.get("fault") is None else "Error"

@@ -4,7 +4,7 @@ from typing import Final
 
 from heatlite.clients.cloud import CloudConflict, CloudNotFound
 from heatlite.core.json import Json, JsonMap
-from heatlite.features.simulator.simulation import ADMIN, View
+from heatlite.features.simulator.simulation import ADMIN, SimulatedProject
 
 SERVER: Final = "compute.server"
 TASK: Final = "OS-EXT-STS:task_state"
@@ -15,7 +15,7 @@ STATES: Final = {
 """Status → vm_state as in error texts; all others: active."""
 
 
-def server_of(view: View, verb: str, key: Json) -> JsonMap:
+def server_of(view: SimulatedProject, verb: str, key: Json) -> JsonMap:
     """Return a server. Raises CloudNotFound with the service's text."""
     try:
         return view.thing(SERVER, key, verb)
@@ -23,7 +23,7 @@ def server_of(view: View, verb: str, key: Json) -> JsonMap:
         raise CloudNotFound(verb, f"Instance {key} could not be found.") from error
 
 
-def free(view: View, verb: str, key: Json) -> JsonMap:
+def free(view: SimulatedProject, verb: str, key: Json) -> JsonMap:
     """Return a server unless it is locked.
 
     An administrator passes locks. Raises CloudConflict.
@@ -34,7 +34,9 @@ def free(view: View, verb: str, key: Json) -> JsonMap:
     return thing
 
 
-def within(view: View, verb: str, key: Json, action: str, *statuses: str, locked_too: bool = False) -> JsonMap:
+def within(
+    view: SimulatedProject, verb: str, key: Json, action: str, *statuses: str, locked_too: bool = False
+) -> JsonMap:
     """Return a server that has one of the statuses and no running task.
 
     Raises CloudConflict.
@@ -48,7 +50,7 @@ def within(view: View, verb: str, key: Json, action: str, *statuses: str, locked
     return thing
 
 
-def start(view: View, thing: JsonMap, task: str | None, becomes: JsonMap, status: str = "") -> None:
+def start(view: SimulatedProject, thing: JsonMap, task: str | None, becomes: JsonMap, status: str = "") -> None:
     """Start a task of a server, optionally with a status meanwhile.
 
     `becomes` holds the attributes after the task.

@@ -13,7 +13,7 @@ from heatlite.features.simulator.services.network import (
     trunks,
 )
 from heatlite.features.simulator.services.network.common import tagging
-from heatlite.features.simulator.simulation import Verb, View
+from heatlite.features.simulator.simulation import SimulatedProject, Verb
 
 PUBLIC = "172.24.4.0/22"
 """Addresses of the initial external network (devstack's)."""
@@ -25,7 +25,7 @@ COLLECTIONS: list[Collection] = [collection for module in MODULES for collection
 EXTENSIONS = ("router", "qos", "trunk", "security-group", "address-scope", "rbac-policies", "segment", "quotas")
 
 
-def _extensions(view: View) -> Json:
+def _extensions(view: SimulatedProject) -> Json:
     return [{"alias": alias} for alias in EXTENSIONS]
 
 
@@ -36,7 +36,7 @@ VERBS: dict[str, Verb] = {
 }
 
 
-def furnish(view: View) -> None:
+def furnish(view: SimulatedProject) -> None:
     """Create an external network, as every cloud has one."""
     flat: JsonMap = {"router:external": True, "provider:network_type": "flat", "provider:physical_network": "public"}
     made = view.call("network.create_network", name="public", mtu=1500, **flat)

@@ -8,8 +8,16 @@ from typing import cast
 
 from heatlite.clients.cloud import CloudError
 from heatlite.core.json import Json, JsonMap
-from heatlite.features.simulator.services.network.common import Kind, Span, address, conflict, items, refuse, span
-from heatlite.features.simulator.simulation import Verb, View
+from heatlite.features.simulator.services.network.common import (
+    NetworkKind,
+    Span,
+    address,
+    conflict,
+    items,
+    refuse,
+    span,
+)
+from heatlite.features.simulator.simulation import SimulatedProject, Verb
 
 PASSING = ("network:dhcp", "network:distributed", "network:router_centralized_snat")
 """Owners of ports that are deleted with their network."""
@@ -23,14 +31,14 @@ AUTOMATIC = ("slaac", "dhcpv6-stateless")
 # -- networks --------------------------------------------------------------------------------------
 
 
-def _network_made(view: View, thing: JsonMap) -> None:
+def _network_made(view: SimulatedProject, thing: JsonMap) -> None:
     _provided(view, thing, "network.create_network")
     thing["subnets"] = []
     if thing.get("qos_policy_id") is not None:
         view.thing("network.qos_policy", thing["qos_policy_id"], "network.create_network")
 
 
-def _provided(view: View, thing: JsonMap, verb: str) -> None:
+def _provided(view: SimulatedProject, thing: JsonMap, verb: str) -> None:
     """Set the segment of a network: the requested one, or the next free tunnel."""
     kind = thing["provider:network_type"] = thing.get("provider:network_type") or "vxlan"
     physical, number = thing.get("provider:physical_network"), thing.get("provider:segmentation_id")
@@ -54,7 +62,7 @@ def _provided(view: View, thing: JsonMap, verb: str) -> None:
         thing["mtu"] = 1500
 
 
-def _network_changed(view: View, thing: JsonMap, asked: JsonMap) -> None:
+def _network_changed(view: SimulatedProject, thing: JsonMap, asked: JsonMap) -> None:
     verb = "network.update_network"
     if asked.get("qos_policy_id") is not None:
         view.thing("network.qos_policy", asked["qos_policy_id"], verb)
@@ -73,7 +81,7 @@ def _network_changed(view: View, thing: JsonMap, asked: JsonMap) -> None:
         asked |= {name: value for name, value in new.items() if name.startswith("provider:")}
 
 
-def _network_removed(view: View, thing: JsonMap) -> None:
+def _network_removed(view: SimulatedProject, thing: JsonMap) -> None:
     ports = [one for one in view.simulation.all("network.port").values() if one["network_id"] == thing["id"]]
     holding = [str(one["id"]) for one in ports if one["device_owner"] not in PASSING]
     if holding:
@@ -90,7 +98,7 @@ SEGMENT = ("network_type", "physical_network", "segmentation_id")
 """Attributes that together must be unique among all segments."""
 
 
-def _used(view: View, but: JsonMap) -> set[tuple[Json, ...]]:
+def _used(view: SimulatedProject, but: JsonMap) -> set[tuple[Json, ...]]:
     """Return the segments in use, except those of one network, or except one segment."""
     networks, segments = (view.simulation.all(f"network.{kind}").values() for kind in ("network", "segment"))
     found = {tuple(one[f"provider:{name}"] for name in SEGMENT) for one in networks if one["id"] != but["id"]}
@@ -98,7 +106,7 @@ def _used(view: View, but: JsonMap) -> set[tuple[Json, ...]]:
     return found | {tuple(one.get(name) for name in SEGMENT) for one in others}
 
 
-def _segment_made(view: View, thing: JsonMap) -> None:
+def _segment_made(view: SimulatedProject, thing: JsonMap) -> None:
     for name in ("project_id", "tenant_id", "tags"):  # owned through the network
         del thing[name]
     network = view.thing("network.network", thing["network_id"], "network.create_segment")
@@ -115,7 +123,7 @@ def _segment_made(view: View, thing: JsonMap) -> None:
             conflict("network.create_segment", f"Network {network['id']} has a segment on {one['physical_network']}.")
 
 
-def _segment_removed(view: View, thing: JsonMap) -> None:
+def _segment_removed(view: SimulatedProject, thing: JsonMap) -> None:
     if any(one.get("segment_id") == thing["id"] for one in view.simulation.all("network.subnet").values()):
         conflict("network.delete_segment", f"Segment '{thing['id']}' cannot be deleted: The segment is still "
                  "associated with subnet(s).")  # fmt: skip
@@ -124,7 +132,7 @@ def _segment_removed(view: View, thing: JsonMap) -> None:
 # -- subnets ---------------------------------------------------------------------------------------
 
 
-def _subnet_made(view: View, thing: JsonMap) -> None:
+def _subnet_made(view: SimulatedProject, thing: JsonMap) -> None:
     verb = "network.create_subnet"
     network = view.thing("network.network", thing["network_id"], verb)
     if thing.get("subnetpool_id") is not None:
@@ -209,7 +217,7 @@ def _check_pools(thing: JsonMap, whole: Span, verb: str) -> None:
             conflict(verb, f"Found overlapping allocation pools for subnet {whole}.")
 
 
-def _subnet_changed(view: View, thing: JsonMap, asked: JsonMap) -> None:
+def _subnet_changed(view: SimulatedProject, thing: JsonMap, asked: JsonMap) -> None:
     verb, whole = "network.update_subnet", span(thing["cidr"])
     new = {**thing, **asked}
     if asked.get("allocation_pools", "") is None:
@@ -226,7 +234,7 @@ def _subnet_changed(view: View, thing: JsonMap, asked: JsonMap) -> None:
         view.thing("network.segment", asked["segment_id"], verb)
 
 
-def _subnet_removed(view: View, thing: JsonMap) -> None:
+def _subnet_removed(view: SimulatedProject, thing: JsonMap) -> None:
     holding = [one for one in allocations(view, thing["id"]) if one["device_owner"] not in PASSING]
     if holding:
         conflict("network.delete_subnet", f"Unable to complete operation on subnet {thing['id']}: One or more ports "
@@ -237,7 +245,7 @@ def _subnet_removed(view: View, thing: JsonMap) -> None:
         view.put("network.network", network)
 
 
-def allocations(view: View, subnet: Json) -> Iterator[JsonMap]:
+def allocations(view: SimulatedProject, subnet: Json) -> Iterator[JsonMap]:
     """Return all ports of all projects with an address of a subnet."""
     for port in view.simulation.all("network.port").values():
         if any(one["subnet_id"] == subnet for one in items(port, "fixed_ips")):
@@ -255,7 +263,7 @@ LENGTHS = ("min_prefixlen", "default_prefixlen", "max_prefixlen")
 """Prefix lengths of a pool; the service returns them as strings."""
 
 
-def _allocated(view: View, thing: JsonMap) -> str:
+def _allocated(view: SimulatedProject, thing: JsonMap) -> str:
     """Allocate a subnet's CIDR from its pool: the requested or the first free one."""
     verb = "network.create_subnet"
     pool = view.thing("network.subnet_pool", thing["subnetpool_id"], verb)
@@ -292,7 +300,7 @@ def _allocated(view: View, thing: JsonMap) -> str:
                      409)  # fmt: skip
 
 
-def _pool_made(view: View, thing: JsonMap) -> None:
+def _pool_made(view: SimulatedProject, thing: JsonMap) -> None:
     verb = "network.create_subnet_pool"
     prefixes = [_asked(one, verb, "prefixes") for one in cast(list[Json], thing["prefixes"])]
     if len({one.version for one in prefixes}) > 1:
@@ -317,7 +325,7 @@ def _merged(prefixes: list[Span]) -> list[Json]:
     return [*map(str, ipaddress.collapse_addresses(four)), *map(str, ipaddress.collapse_addresses(six))]
 
 
-def _check_pool(view: View, thing: JsonMap, verb: str) -> None:
+def _check_pool(view: SimulatedProject, thing: JsonMap, verb: str) -> None:
     least, usual, most = (int(str(thing[name])) for name in LENGTHS)
     if not least <= usual <= most:
         refuse(verb, f"Illegal prefix lengths: min_prefixlen {least}, default_prefixlen {usual}, max_prefixlen {most}.")
@@ -328,7 +336,7 @@ def _check_pool(view: View, thing: JsonMap, verb: str) -> None:
                          f"scope {scope['id']} because its ip_version is not {scope['ip_version']}.")  # fmt: skip
 
 
-def _pool_changed(view: View, thing: JsonMap, asked: JsonMap) -> None:
+def _pool_changed(view: SimulatedProject, thing: JsonMap, asked: JsonMap) -> None:
     verb = "network.update_subnet_pool"
     if "prefixes" in asked:
         new = [_asked(one, verb, "prefixes") for one in cast(list[Json], asked["prefixes"])]
@@ -352,20 +360,20 @@ def _lies_in(inner: Span, outer: Span) -> bool:
     )
 
 
-def _pool_removed(view: View, thing: JsonMap) -> None:
+def _pool_removed(view: SimulatedProject, thing: JsonMap) -> None:
     if any(one.get("subnetpool_id") == thing["id"] for one in view.simulation.all("network.subnet").values()):
         conflict("network.delete_subnet_pool", f"Unable to delete subnet pool: Subnet pool {thing['id']} has existing "
                  "allocations.")  # fmt: skip
 
 
-def _scope_removed(view: View, thing: JsonMap) -> None:
+def _scope_removed(view: SimulatedProject, thing: JsonMap) -> None:
     if any(one.get("address_scope_id") == thing["id"] for one in view.simulation.all("network.subnet_pool").values()):
         conflict("network.delete_address_scope", f"Unable to complete operation on address scope {thing['id']}. There "
                  "are one or more subnet pools in use on the address scope.")  # fmt: skip
 
 
 COLLECTIONS = [
-    Kind(
+    NetworkKind(
         "network.network",
         {
             "name": "", "admin_state_up": True, "shared": False, "mtu": 1450, "port_security_enabled": True,
@@ -378,7 +386,7 @@ COLLECTIONS = [
         removed=_network_removed,
         fixed=("availability_zone_hints",),
     ),
-    Kind(
+    NetworkKind(
         "network.segment",
         {"name": None, "physical_network": None, "segmentation_id": None},
         required=("network_id", "network_type"),
@@ -386,7 +394,7 @@ COLLECTIONS = [
         removed=_segment_removed,
         fixed=("network_id", "network_type", "physical_network"),
     ),
-    Kind(
+    NetworkKind(
         "network.subnet",
         {
             "name": "", "ip_version": 4, "enable_dhcp": True, "dns_nameservers": [], "host_routes": [],
@@ -399,7 +407,7 @@ COLLECTIONS = [
         removed=_subnet_removed,
         fixed=("network_id", "cidr", "ip_version", "ipv6_ra_mode", "ipv6_address_mode", "subnetpool_id"),
     ),
-    Kind(
+    NetworkKind(
         "network.subnet_pool",
         {"name": "", "shared": False, "is_default": False, "address_scope_id": None},
         required=("name", "prefixes"),
@@ -408,7 +416,7 @@ COLLECTIONS = [
         removed=_pool_removed,
         fixed=("shared",),
     ),
-    Kind(
+    NetworkKind(
         "network.address_scope",
         {"name": "", "shared": False, "ip_version": 4},
         removed=_scope_removed,
@@ -423,7 +431,7 @@ VERBS: dict[str, Verb] = {}
 # -- allocation of addresses -----------------------------------------------------------------------
 
 
-def taken(view: View, network: Json) -> set[str]:
+def taken(view: SimulatedProject, network: Json) -> set[str]:
     """Return the addresses in use on a network."""
     return {
         str(one["ip_address"])

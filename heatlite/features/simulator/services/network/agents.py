@@ -5,19 +5,19 @@ from typing import cast
 from heatlite.core.json import Json, JsonMap
 from heatlite.features.simulator.collection import Collection
 from heatlite.features.simulator.services.network.common import conflict, missing
-from heatlite.features.simulator.simulation import Verb, View
+from heatlite.features.simulator.simulation import SimulatedProject, Verb
 
 DHCP, L3 = "DHCP agent", "L3 agent"
 
 
-def furnish(view: View) -> None:
+def furnish(view: SimulatedProject) -> None:
     """Create two agents of each kind."""
     for kind in (DHCP, L3):
         for host in ("fake-1", "fake-2"):
             AGENT.create(view, agent_type=kind, host=host)
 
 
-def _serve(view: View, verb: str, agent: Json, kind: str, served: Json) -> Json:
+def _serve(view: SimulatedProject, verb: str, agent: Json, kind: str, served: Json) -> Json:
     thing = view.thing("network.agent", agent, verb)
     if thing["agent_type"] != kind:
         conflict(verb, f"Agent {agent} is not a valid {kind}.")
@@ -29,7 +29,7 @@ def _serve(view: View, verb: str, agent: Json, kind: str, served: Json) -> Json:
     return {}
 
 
-def _leave(view: View, verb: str, agent: Json, served: Json) -> Json:
+def _leave(view: SimulatedProject, verb: str, agent: Json, served: Json) -> Json:
     thing = view.thing("network.agent", agent, verb)
     known = cast(list[Json], thing["_serves"])
     if served not in known:
@@ -39,7 +39,7 @@ def _leave(view: View, verb: str, agent: Json, served: Json) -> Json:
     return None
 
 
-def _serving(view: View, served: Json, kind: str) -> Json:
+def _serving(view: SimulatedProject, served: Json, kind: str) -> Json:
     agents = view.simulation.all("network.agent").values()
     found: list[JsonMap] = [
         one for one in agents if served in cast(list[Json], one["_serves"]) and one["agent_type"] == kind
@@ -47,12 +47,12 @@ def _serving(view: View, served: Json, kind: str) -> Json:
     return cast(Json, found)
 
 
-def _add_network(view: View, agent: Json, network: Json) -> Json:
+def _add_network(view: SimulatedProject, agent: Json, network: Json) -> Json:
     view.thing("network.network", network, "network.add_dhcp_agent_to_network")
     return _serve(view, "network.add_dhcp_agent_to_network", agent, DHCP, network)
 
 
-def _add_router(view: View, agent: Json, router: Json) -> Json:
+def _add_router(view: SimulatedProject, agent: Json, router: Json) -> Json:
     view.thing("network.router", router, "network.add_router_to_agent")
     return _serve(view, "network.add_router_to_agent", agent, L3, router)
 

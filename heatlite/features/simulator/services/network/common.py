@@ -8,7 +8,7 @@ from heatlite.clients.cloud import CloudConflict, CloudError, CloudNotFound, Ove
 from heatlite.core.clock import to_text
 from heatlite.core.json import Json, JsonMap
 from heatlite.features.simulator.collection import Collection
-from heatlite.features.simulator.simulation import View
+from heatlite.features.simulator.simulation import SimulatedProject
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Span: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -29,7 +29,7 @@ QUOTA_NAMES: Final = {"ip": "floatingip", "subnet_pool": "subnetpool"}
 """Names of kinds in quotas, where they differ from the SDK's."""
 
 
-class Kind(Collection, frozen=True):
+class NetworkKind(Collection, frozen=True):
     """Kind of network object: owned by a project, with optional common attributes."""
 
     standard: bool = True
@@ -37,7 +37,7 @@ class Kind(Collection, frozen=True):
     fixed: tuple[str, ...] = ()
     """Attributes that an update cannot change."""
 
-    def create(self, view: View, *whole: Json, **attributes: Json) -> Json:
+    def create(self, view: SimulatedProject, *whole: Json, **attributes: Json) -> Json:
         """See `Collection`."""
         owner = attributes.pop("tenant_id", None) or attributes.pop("project_id", None) or view.project
         attributes |= {"project_id": owner, "tenant_id": owner}
@@ -53,7 +53,7 @@ class Kind(Collection, frozen=True):
             view.put(self.kind, made)
         return made
 
-    def update(self, view: View, key: Json, /, *whole: Json, **attributes: Json) -> Json:
+    def update(self, view: SimulatedProject, key: Json, /, *whole: Json, **attributes: Json) -> Json:
         """See `Collection`."""
         thing = self._one(view, "update", key, whole)
         for name in self.fixed:
@@ -68,7 +68,7 @@ class Kind(Collection, frozen=True):
             attributes["revision_number"] = cast(int, thing["revision_number"]) + 1
         return super().update(view, key, *whole, **attributes)
 
-    def _refuse_too_many(self, view: View, verb: str) -> None:
+    def _refuse_too_many(self, view: SimulatedProject, verb: str) -> None:
         name = QUOTA_NAMES.get(self.noun, self.noun)
         limit = limits(view, view.project).get(name, view.simulation.scenario.quotas.get(self.kind, -1))
         own = sum(one.get("project_id") == view.project for one in view.simulation.all(self.kind).values())
@@ -76,7 +76,7 @@ class Kind(Collection, frozen=True):
             raise OverQuota(verb, f"Quota exceeded for resources: ['{name}'].", 409)
 
 
-def limits(view: View, project: str) -> dict[str, int]:
+def limits(view: SimulatedProject, project: str) -> dict[str, int]:
     """Return a project's quotas."""
     own = view.simulation.all("network.quota").get(project, {})
     scripted = view.simulation.scenario.quotas
@@ -113,7 +113,7 @@ def address(text: Json) -> Address:
     return ipaddress.ip_address(str(text))
 
 
-def tagging(view: View, noun: Json, key: Json, tags: Json) -> Json:
+def tagging(view: SimulatedProject, noun: Json, key: Json, tags: Json) -> Json:
     """Replace all tags of an object (``network.set_tags``)."""
     thing = view.thing(f"network.{noun}", key, "network.set_tags")
     thing["tags"] = sorted(set(cast(list[str], tags)))

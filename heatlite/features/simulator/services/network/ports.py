@@ -11,9 +11,9 @@ from heatlite.features.simulator.services.network.addresses import (
     from_hardware,
     taken,
 )
-from heatlite.features.simulator.services.network.common import Kind, address, conflict, items, refuse, span
+from heatlite.features.simulator.services.network.common import NetworkKind, address, conflict, items, refuse, span
 from heatlite.features.simulator.services.network.security import default_group
-from heatlite.features.simulator.simulation import Verb, View
+from heatlite.features.simulator.simulation import SimulatedProject, Verb
 
 DOMAIN = "openstacklocal."
 """Default DNS domain of ports."""
@@ -21,7 +21,7 @@ KEPT_BY_ROUTERS = ("network:router_interface", "network:router_gateway", "networ
 """Owners of ports that can be removed only through their router or floating IP."""
 
 
-def _made(view: View, thing: JsonMap) -> None:
+def _made(view: SimulatedProject, thing: JsonMap) -> None:
     verb = "network.create_port"
     network = view.thing("network.network", thing["network_id"], verb)
     others = [one for one in view.simulation.all("network.port").values() if one["network_id"] == network["id"]]
@@ -40,7 +40,7 @@ def _made(view: View, thing: JsonMap) -> None:
         view.thing("network.qos_policy", thing["qos_policy_id"], verb)
 
 
-def _hardware(view: View) -> str:
+def _hardware(view: SimulatedProject) -> str:
     used = {one["mac_address"] for one in view.simulation.all("network.port").values()}
     number = len(used) + 1
     while True:
@@ -50,7 +50,7 @@ def _hardware(view: View) -> str:
         number += 1
 
 
-def _protect(view: View, thing: JsonMap, groups: Json, verb: str) -> None:
+def _protect(view: SimulatedProject, thing: JsonMap, groups: Json, verb: str) -> None:
     """Set the security groups and address pairs of a port.
 
     `groups` None means the default group, unless the port is the service's own or has no port security.
@@ -91,7 +91,7 @@ def _complete(thing: JsonMap, network: JsonMap) -> None:
     thing["dns_assignment"] = cast(Json, names)
 
 
-def _changed(view: View, thing: JsonMap, asked: JsonMap) -> None:
+def _changed(view: SimulatedProject, thing: JsonMap, asked: JsonMap) -> None:
     verb = "network.update_port"
     network = view.thing("network.network", thing["network_id"], verb)
     new = {**thing, **asked}
@@ -110,7 +110,9 @@ def _changed(view: View, thing: JsonMap, asked: JsonMap) -> None:
     asked |= new
 
 
-def given_addresses(view: View, network: JsonMap, port: JsonMap, held: list[JsonMap], wanted: Json, verb: str) -> Json:
+def given_addresses(
+    view: SimulatedProject, network: JsonMap, port: JsonMap, held: list[JsonMap], wanted: Json, verb: str
+) -> Json:
     """Return a port's addresses: the requested ones, or a free one per IP version.
 
     A request for a subnet without an address keeps the address that the port has there.
@@ -129,7 +131,7 @@ def given_addresses(view: View, network: JsonMap, port: JsonMap, held: list[Json
     return found
 
 
-def _refuse_needed(view: View, port: JsonMap, asked: JsonMap, verb: str) -> None:
+def _refuse_needed(view: SimulatedProject, port: JsonMap, asked: JsonMap, verb: str) -> None:
     """Reject an update that drops the address of a floating IP."""
     named = [one.get("ip_address") for one in items(asked, "fixed_ips")]
     lost = [one for one in addresses_of(port) if one not in named]
@@ -183,7 +185,7 @@ def _given(
     raise AssertionError
 
 
-def _removed(view: View, thing: JsonMap) -> None:
+def _removed(view: SimulatedProject, thing: JsonMap) -> None:
     verb = "network.delete_port"
     if thing["device_owner"] in KEPT_BY_ROUTERS and thing["device_id"]:
         conflict(verb, f"Port {thing['id']} cannot be deleted directly via the port API: has device owner "
@@ -202,7 +204,7 @@ def _removed(view: View, thing: JsonMap) -> None:
             view.put("network.ip", one)
 
 
-def claim(view: View, owner: str, device: Json, network: JsonMap, wanted: Json, project: Json) -> JsonMap:
+def claim(view: SimulatedProject, owner: str, device: Json, network: JsonMap, wanted: Json, project: Json) -> JsonMap:
     """Create a port for a router or a floating IP."""
     made = KIND.create(view, network_id=network["id"], fixed_ips=wanted, device_owner=owner, device_id=device,
                        project_id=view.project, security_groups=[])  # fmt: skip
@@ -211,12 +213,12 @@ def claim(view: View, owner: str, device: Json, network: JsonMap, wanted: Json, 
     return view.put("network.port", made)
 
 
-def release(view: View, port: JsonMap) -> None:
+def release(view: SimulatedProject, port: JsonMap) -> None:
     """Remove a port of a router or a floating IP."""
     view.drop("network.port", port)
 
 
-KIND = Kind(
+KIND = NetworkKind(
     "network.port",
     {
         "name": "", "admin_state_up": True, "status": "DOWN", "device_id": "", "device_owner": "",
@@ -235,7 +237,7 @@ KIND = Kind(
 COLLECTIONS = [KIND]
 
 
-def _ports(view: View, **query: Json) -> Json:
+def _ports(view: SimulatedProject, **query: Json) -> Json:
     """List ports, also by subnet or address (``fixed_ips``)."""
     wanted = query.pop("fixed_ips", None)
     places = [wanted] if isinstance(wanted, str) else cast(list[str], wanted or [])

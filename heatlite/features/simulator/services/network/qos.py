@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import cast
 
 from heatlite.core.json import Json, JsonMap
-from heatlite.features.simulator.services.network.common import Kind, conflict
-from heatlite.features.simulator.simulation import Verb, View
+from heatlite.features.simulator.services.network.common import NetworkKind, conflict
+from heatlite.features.simulator.simulation import SimulatedProject, Verb
 
 RULES: Mapping[str, tuple[JsonMap, tuple[str, ...]]] = {
     "bandwidth_limit": ({"max_burst_kbps": 0, "direction": "egress"}, ("max_kbps",)),
@@ -16,7 +16,7 @@ RULES: Mapping[str, tuple[JsonMap, tuple[str, ...]]] = {
 """Kinds of rules with their default and required attributes."""
 
 
-def _shown(view: View, policy: JsonMap) -> JsonMap:
+def _shown(view: SimulatedProject, policy: JsonMap) -> JsonMap:
     """Return a policy with its rules."""
     rules: list[Json] = [
         {**one, "type": kind, "qos_policy_id": policy["id"]}
@@ -27,23 +27,23 @@ def _shown(view: View, policy: JsonMap) -> JsonMap:
     return {**policy, "rules": rules}
 
 
-def _get(view: View, key: Json, **_: Json) -> Json:
+def _get(view: SimulatedProject, key: Json, **_: Json) -> Json:
     return _shown(view, cast(JsonMap, POLICY.get(view, key)))
 
 
-def _create(view: View, **attributes: Json) -> Json:
+def _create(view: SimulatedProject, **attributes: Json) -> Json:
     return _shown(view, cast(JsonMap, POLICY.create(view, **attributes)))
 
 
-def _update(view: View, key: Json, **attributes: Json) -> Json:
+def _update(view: SimulatedProject, key: Json, **attributes: Json) -> Json:
     return _shown(view, cast(JsonMap, POLICY.update(view, key, **attributes)))
 
 
-def _policies(view: View, **query: Json) -> Json:
+def _policies(view: SimulatedProject, **query: Json) -> Json:
     return [_shown(view, one) for one in cast(list[JsonMap], POLICY.list(view, **query))]
 
 
-def _removed(view: View, thing: JsonMap) -> None:
+def _removed(view: SimulatedProject, thing: JsonMap) -> None:
     for noun in ("network", "port", "ip"):
         for one in view.simulation.all(f"network.{noun}").values():
             if one.get("qos_policy_id") == thing["id"]:
@@ -54,7 +54,7 @@ def _removed(view: View, thing: JsonMap) -> None:
                 view.drop(f"network.qos_{kind}_rule", rule)
 
 
-def _refuse_twin(kind: str, view: View, thing: JsonMap, verb: str) -> None:
+def _refuse_twin(kind: str, view: SimulatedProject, thing: JsonMap, verb: str) -> None:
     view.thing("network.qos_policy", thing["_qos_policy_id"], verb)
     for one in view.simulation.all(f"network.qos_{kind}_rule").values():
         same = (one["_qos_policy_id"], one.get("direction")) == (thing["_qos_policy_id"], thing.get("direction"))
@@ -63,7 +63,7 @@ def _refuse_twin(kind: str, view: View, thing: JsonMap, verb: str) -> None:
                            f"{thing['_qos_policy_id']}.")  # fmt: skip
 
 
-def _refuse_more(kind: str, view: View, thing: JsonMap, verb: str) -> None:
+def _refuse_more(kind: str, view: SimulatedProject, thing: JsonMap, verb: str) -> None:
     """Reject a minimum bandwidth above the maximum bandwidth."""
     other, own = ("minimum_bandwidth", "max_kbps") if kind == "bandwidth_limit" else ("bandwidth_limit", "min_kbps")
     if own not in thing:
@@ -78,24 +78,31 @@ def _refuse_more(kind: str, view: View, thing: JsonMap, verb: str) -> None:
                            f"existing rule of type {other} has value {its}.")  # fmt: skip
 
 
-def _rule(kind: str, defaults: JsonMap, required: tuple[str, ...]) -> Kind:
+def _rule(kind: str, defaults: JsonMap, required: tuple[str, ...]) -> NetworkKind:
     noun = f"qos_{kind}_rule"
 
-    def made(view: View, thing: JsonMap) -> None:
+    def made(view: SimulatedProject, thing: JsonMap) -> None:
         for name in ("project_id", "tenant_id"):  # owned through the policy
             thing.pop(name, None)
         _refuse_twin(kind, view, thing, f"network.create_{noun}")
         _refuse_more(kind, view, thing, f"network.create_{noun}")
 
-    def changed(view: View, thing: JsonMap, asked: JsonMap) -> None:
+    def changed(view: SimulatedProject, thing: JsonMap, asked: JsonMap) -> None:
         _refuse_twin(kind, view, {**thing, **asked}, f"network.update_{noun}")
         _refuse_more(kind, view, {**thing, **asked}, f"network.update_{noun}")
 
-    return Kind(f"network.{noun}", defaults, within="_qos_policy_id", required=required, made=made, changed=changed,
-                standard=False)  # fmt: skip
+    return NetworkKind(
+        f"network.{noun}",
+        defaults,
+        within="_qos_policy_id",
+        required=required,
+        made=made,
+        changed=changed,
+        standard=False,
+    )
 
 
-POLICY = Kind(
+POLICY = NetworkKind(
     "network.qos_policy",
     {"name": "", "shared": False, "is_default": False},
     plural="qos_policies",

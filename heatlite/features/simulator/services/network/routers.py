@@ -4,9 +4,17 @@ from typing import cast
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.features.simulator.services.network.addresses import addresses_of
-from heatlite.features.simulator.services.network.common import Kind, address, conflict, items, missing, refuse, span
+from heatlite.features.simulator.services.network.common import (
+    NetworkKind,
+    address,
+    conflict,
+    items,
+    missing,
+    refuse,
+    span,
+)
 from heatlite.features.simulator.services.network.ports import KIND, claim, release
-from heatlite.features.simulator.simulation import ADMIN, Verb, View
+from heatlite.features.simulator.simulation import ADMIN, SimulatedProject, Verb
 
 INTERFACE, GATEWAY, FLOATING = "network:router_interface", "network:router_gateway", "network:floatingip"
 
@@ -14,19 +22,19 @@ INTERFACE, GATEWAY, FLOATING = "network:router_interface", "network:router_gatew
 # -- routers ---------------------------------------------------------------------------------------
 
 
-def _ports(view: View, router: Json, owner: str) -> list[JsonMap]:
+def _ports(view: SimulatedProject, router: Json, owner: str) -> list[JsonMap]:
     ports = view.simulation.all("network.port").values()
     return [one for one in ports if one["device_id"] == router and one["device_owner"] == owner]
 
 
-def _made(view: View, thing: JsonMap) -> None:
+def _made(view: SimulatedProject, thing: JsonMap) -> None:
     wanted = thing.pop("external_gateway_info", None)
     thing |= {"routes": [], "external_gateway_info": None}
     if wanted:
         _open(view, thing, cast(JsonMap, wanted), "network.create_router")
 
 
-def _open(view: View, router: JsonMap, wanted: JsonMap, verb: str) -> None:
+def _open(view: SimulatedProject, router: JsonMap, wanted: JsonMap, verb: str) -> None:
     """Set the gateway of a router."""
     network = view.thing("network.network", wanted.get("network_id"), verb)
     if not network["router:external"]:
@@ -42,7 +50,7 @@ def _open(view: View, router: JsonMap, wanted: JsonMap, verb: str) -> None:
     }
 
 
-def _changed(view: View, thing: JsonMap, asked: JsonMap) -> None:
+def _changed(view: SimulatedProject, thing: JsonMap, asked: JsonMap) -> None:
     verb = "network.update_router"
     if "routes" in asked:
         asked["routes"] = asked["routes"] or []
@@ -65,26 +73,28 @@ def _changed(view: View, thing: JsonMap, asked: JsonMap) -> None:
         _open(view, thing, wanted, verb)
 
 
-def _readdress(view: View, router: JsonMap, wanted: JsonMap, now: JsonMap) -> None:
+def _readdress(view: SimulatedProject, router: JsonMap, wanted: JsonMap, now: JsonMap) -> None:
     """Change address or SNAT mode of a gateway within the same external network."""
     if wanted.get("enable_snat") is not None:
         now["enable_snat"] = wanted["enable_snat"]
     places = items(wanted, "external_fixed_ips")
     if places:
         (port,) = _ports(view, router["id"], GATEWAY)
-        changed = cast(JsonMap, KIND.update(View(view.simulation, ADMIN), port["id"], fixed_ips=cast(Json, places)))
+        changed = cast(
+            JsonMap, KIND.update(SimulatedProject(view.simulation, ADMIN), port["id"], fixed_ips=cast(Json, places))
+        )
         now["external_fixed_ips"] = changed["fixed_ips"]
     router["external_gateway_info"] = now
 
 
-def _removed(view: View, thing: JsonMap) -> None:
+def _removed(view: SimulatedProject, thing: JsonMap) -> None:
     if _ports(view, thing["id"], INTERFACE):
         conflict("network.delete_router", f"Router {thing['id']} still has ports")
     for port in _ports(view, thing["id"], GATEWAY):
         release(view, port)
 
 
-def _check_routes(view: View, router: JsonMap, routes: list[JsonMap], verb: str) -> None:
+def _check_routes(view: SimulatedProject, router: JsonMap, routes: list[JsonMap], verb: str) -> None:
     subnets = [
         span(view.simulation.all("network.subnet")[str(one["subnet_id"])]["cidr"])
         for port in (*_ports(view, router["id"], INTERFACE), *_ports(view, router["id"], GATEWAY))
@@ -98,7 +108,7 @@ def _check_routes(view: View, router: JsonMap, routes: list[JsonMap], verb: str)
 # -- interfaces ------------------------------------------------------------------------------------
 
 
-def _add_interface(view: View, router: Json, subnet_id: Json = None, port_id: Json = None) -> Json:
+def _add_interface(view: SimulatedProject, router: Json, subnet_id: Json = None, port_id: Json = None) -> Json:
     verb = "network.add_interface_to_router"
     owner = view.thing("network.router", router, verb)
     connected = {
@@ -143,7 +153,7 @@ def _interface(router: JsonMap, port: JsonMap) -> Json:
     }  # fmt: skip
 
 
-def _remove_interface(view: View, router: Json, subnet_id: Json = None, port_id: Json = None) -> Json:
+def _remove_interface(view: SimulatedProject, router: Json, subnet_id: Json = None, port_id: Json = None) -> Json:
     verb = "network.remove_interface_from_router"
     owner = view.thing("network.router", router, verb)
     for held in _ports(view, owner["id"], INTERFACE):
@@ -157,7 +167,7 @@ def _remove_interface(view: View, router: Json, subnet_id: Json = None, port_id:
     raise missing(verb, f"Router {router} does not have an interface with {what}")
 
 
-def _refuse_needed(view: View, router: JsonMap, place: Json, verb: str) -> None:
+def _refuse_needed(view: SimulatedProject, router: JsonMap, place: Json, verb: str) -> None:
     whole = span(view.simulation.all("network.subnet")[str(place)]["cidr"])
     if any(address(one["nexthop"]) in whole for one in items(router, "routes")):
         conflict(verb, f"Router interface for subnet {place} on router {router['id']} cannot be deleted, as it is "
@@ -172,7 +182,7 @@ def _refuse_needed(view: View, router: JsonMap, place: Json, verb: str) -> None:
                            "required by one or more floating IPs.")  # fmt: skip
 
 
-def _add_routes(view: View, router: Json, body: Json) -> Json:
+def _add_routes(view: SimulatedProject, router: Json, body: Json) -> Json:
     owner = view.thing("network.router", router, "network.add_extra_routes_to_router")
     routes = items(cast(JsonMap, cast(JsonMap, body)["router"]), "routes")
     _check_routes(view, owner, routes, "network.add_extra_routes_to_router")
@@ -181,7 +191,7 @@ def _add_routes(view: View, router: Json, body: Json) -> Json:
     return view.put("network.router", owner)
 
 
-def _remove_routes(view: View, router: Json, body: Json) -> Json:
+def _remove_routes(view: SimulatedProject, router: Json, body: Json) -> Json:
     owner = view.thing("network.router", router, "network.remove_extra_routes_from_router")
     routes = items(cast(JsonMap, cast(JsonMap, body)["router"]), "routes")
     owner["routes"] = cast(Json, [one for one in items(owner, "routes") if one not in routes])
@@ -191,7 +201,7 @@ def _remove_routes(view: View, router: Json, body: Json) -> Json:
 # -- floating IPs ----------------------------------------------------------------------------------
 
 
-def _ip_made(view: View, thing: JsonMap) -> None:
+def _ip_made(view: SimulatedProject, thing: JsonMap) -> None:
     verb = "network.create_ip"
     network = view.thing("network.network", thing["floating_network_id"], verb)
     if not network["router:external"]:
@@ -207,7 +217,7 @@ def _ip_made(view: View, thing: JsonMap) -> None:
     thing["_port"] = port["id"]
 
 
-def _association(view: View, thing: JsonMap, asked: JsonMap, verb: str) -> JsonMap:
+def _association(view: SimulatedProject, thing: JsonMap, asked: JsonMap, verb: str) -> JsonMap:
     """Return a floating IP's attributes for a port and one of its addresses.
 
     Without a port the floating IP is not associated.
@@ -239,7 +249,7 @@ def _association(view: View, thing: JsonMap, asked: JsonMap, verb: str) -> JsonM
     return {"port_id": port["id"], "fixed_ip_address": chosen["ip_address"], "router_id": router, "status": "ACTIVE"}
 
 
-def path(view: View, external: Json, subnet: Json) -> Json:
+def path(view: SimulatedProject, external: Json, subnet: Json) -> Json:
     """Return the router between a subnet and an external network, or null."""
     for port in view.simulation.all("network.port").values():
         if port["device_owner"] != INTERFACE or all(one["subnet_id"] != subnet for one in items(port, "fixed_ips")):
@@ -250,7 +260,7 @@ def path(view: View, external: Json, subnet: Json) -> Json:
     return None
 
 
-def _ip_changed(view: View, thing: JsonMap, asked: JsonMap) -> None:
+def _ip_changed(view: SimulatedProject, thing: JsonMap, asked: JsonMap) -> None:
     if not {"port_id", "fixed_ip_address"} & asked.keys():
         return
     port = asked.get("port_id", thing["port_id"])
@@ -262,7 +272,7 @@ def _ip_changed(view: View, thing: JsonMap, asked: JsonMap) -> None:
     asked |= _association(view, thing, wanted, "network.update_ip")
 
 
-def _ip_removed(view: View, thing: JsonMap) -> None:
+def _ip_removed(view: SimulatedProject, thing: JsonMap) -> None:
     held = view.simulation.all("network.port").get(str(thing["_port"]))
     if held is not None:
         release(view, held)
@@ -274,7 +284,7 @@ def _ip_removed(view: View, thing: JsonMap) -> None:
 # -- port forwardings of floating IPs --------------------------------------------------------------
 
 
-def _check_forwarding(view: View, thing: JsonMap, verb: str) -> None:
+def _check_forwarding(view: SimulatedProject, thing: JsonMap, verb: str) -> None:
     outside = view.thing("network.ip", thing["_floatingip_id"], verb)
     if outside["port_id"] is not None:
         conflict(verb, f"Floating IP {outside['id']} is associated with port {outside['port_id']} and cannot have port "
@@ -303,17 +313,17 @@ def _check_forwarding(view: View, thing: JsonMap, verb: str) -> None:
     view.put("network.ip", outside)
 
 
-def _forwarding_made(view: View, thing: JsonMap) -> None:
+def _forwarding_made(view: SimulatedProject, thing: JsonMap) -> None:
     for name in ("project_id", "tenant_id"):  # owned through the floating IP
         del thing[name]
     _check_forwarding(view, thing, "network.create_port_forwarding")
 
 
-def _forwarding_changed(view: View, thing: JsonMap, asked: JsonMap) -> None:
+def _forwarding_changed(view: SimulatedProject, thing: JsonMap, asked: JsonMap) -> None:
     _check_forwarding(view, {**thing, **asked}, "network.update_port_forwarding")
 
 
-def _forwarding_removed(view: View, thing: JsonMap) -> None:
+def _forwarding_removed(view: SimulatedProject, thing: JsonMap) -> None:
     others = view.simulation.all("network.port_forwarding").values()
     if all(one["_floatingip_id"] != thing["_floatingip_id"] or one["id"] == thing["id"] for one in others):
         outside = view.simulation.all("network.ip").get(str(thing["_floatingip_id"]))
@@ -322,7 +332,7 @@ def _forwarding_removed(view: View, thing: JsonMap) -> None:
             view.put("network.ip", outside)
 
 
-IP = Kind(
+IP = NetworkKind(
     "network.ip",
     {"status": "DOWN", "dns_name": "", "dns_domain": "", "qos_policy_id": None, "port_details": None},
     required=("floating_network_id",),
@@ -332,7 +342,7 @@ IP = Kind(
     fixed=("floating_network_id", "floating_ip_address"),
 )
 
-FORWARDING = Kind(
+FORWARDING = NetworkKind(
     "network.port_forwarding",
     {"description": "", "internal_port": None},
     within="_floatingip_id",
@@ -344,7 +354,7 @@ FORWARDING = Kind(
 )
 
 COLLECTIONS = [
-    Kind(
+    NetworkKind(
         "network.router",
         {
             "name": "", "admin_state_up": True, "status": "ACTIVE", "distributed": False, "ha": False,
@@ -360,28 +370,28 @@ COLLECTIONS = [
 ]  # fmt: skip
 
 
-def _forward(view: View, floatingip_id: Json, **attributes: Json) -> Json:
+def _forward(view: SimulatedProject, floatingip_id: Json, **attributes: Json) -> Json:
     return FORWARDING.create(view, floatingip_id, **attributes)
 
 
 _DETAILS = ("name", "network_id", "mac_address", "admin_state_up", "status", "device_id", "device_owner")
 
 
-def _detailed(view: View, thing: JsonMap) -> JsonMap:
+def _detailed(view: SimulatedProject, thing: JsonMap) -> JsonMap:
     """Return a floating IP with details of its port."""
     port = view.simulation.all("network.port").get(str(thing["port_id"]))
     return {**thing, "port_details": None if port is None else {name: port[name] for name in _DETAILS}}
 
 
-def _get_ip(view: View, key: Json, **_: Json) -> Json:
+def _get_ip(view: SimulatedProject, key: Json, **_: Json) -> Json:
     return _detailed(view, cast(JsonMap, IP.get(view, key)))
 
 
-def _ips(view: View, **query: Json) -> Json:
+def _ips(view: SimulatedProject, **query: Json) -> Json:
     return [_detailed(view, one) for one in cast(list[JsonMap], IP.list(view, **query))]
 
 
-def _find_ip(view: View, name_or_id: Json, ignore_missing: bool = True, **query: Json) -> Json:
+def _find_ip(view: SimulatedProject, name_or_id: Json, ignore_missing: bool = True, **query: Json) -> Json:
     """Find a floating IP by its address, which serves as its name."""
     for one in view.things("network.ip"):
         if one["floating_ip_address"] == name_or_id:

@@ -5,8 +5,8 @@ from typing import cast
 
 from heatlite.core.json import Json, JsonMap
 from heatlite.features.simulator.collection import Collection
-from heatlite.features.simulator.services.network.common import Kind, conflict, refuse
-from heatlite.features.simulator.simulation import Verb, View
+from heatlite.features.simulator.services.network.common import NetworkKind, conflict, refuse
+from heatlite.features.simulator.simulation import SimulatedProject, Verb
 
 DEFAULT = "default"
 WITH_PORTS = ("tcp", "udp", "sctp", "udplite", "dccp", "6", "17", "132", "136", "33")
@@ -14,7 +14,7 @@ WITH_TYPES = ("icmp", "icmpv6", "ipv6-icmp", "1", "58")
 """Protocols whose port range holds an ICMP type and code."""
 
 
-def default_group(view: View, project: Json) -> JsonMap:
+def default_group(view: SimulatedProject, project: Json) -> JsonMap:
     """Return the default group of a project; created on first use."""
     for one in view.simulation.all("network.security_group").values():
         if one["project_id"] == project and one["name"] == DEFAULT:
@@ -31,41 +31,41 @@ def _blank(project: Json) -> JsonMap:
     return {"project_id": project, "tenant_id": project, "tags": [], "revision_number": 1}
 
 
-def _made(_view: View, thing: JsonMap) -> None:
+def _made(_view: SimulatedProject, thing: JsonMap) -> None:
     if thing["name"] == DEFAULT and thing["description"] != "Default security group":
         conflict("network.create_security_group", "Default security group already exists.")
 
 
-def _create(view: View, **attributes: Json) -> Json:
+def _create(view: SimulatedProject, **attributes: Json) -> Json:
     default_group(view, view.project)
     group = cast(JsonMap, KIND.create(view, **attributes))
     return _with_rules(view, group)
 
 
-def _with_rules(view: View, group: JsonMap) -> JsonMap:
+def _with_rules(view: SimulatedProject, group: JsonMap) -> JsonMap:
     """Add the default rules of a new group, which allow all outgoing traffic."""
     for ethertype in ("IPv4", "IPv6"):
         _add(view, group, direction="egress", ethertype=ethertype)
     return _shown(view, group)
 
 
-def _add(view: View, group: JsonMap, **rule: Json) -> None:
+def _add(view: SimulatedProject, group: JsonMap, **rule: Json) -> None:
     """Add a default rule, which is exempt from the quota."""
     rule = {**_blank(group["project_id"]), **rule, "security_group_id": group["id"], "description": None}
     Collection.create(RULE, view, **{**dict.fromkeys(_EMPTY), **rule})
 
 
-def _shown(view: View, group: JsonMap) -> JsonMap:
+def _shown(view: SimulatedProject, group: JsonMap) -> JsonMap:
     """Return a group with its rules."""
     rules = view.simulation.all("network.security_group_rule").values()
     return {**group, "security_group_rules": [one for one in rules if one["security_group_id"] == group["id"]]}
 
 
-def _get(view: View, key: Json, **_: Json) -> Json:
+def _get(view: SimulatedProject, key: Json, **_: Json) -> Json:
     return _shown(view, cast(JsonMap, KIND.get(view, key)))
 
 
-def _find(view: View, name_or_id: Json, ignore_missing: bool = True, **query: Json) -> Json:
+def _find(view: SimulatedProject, name_or_id: Json, ignore_missing: bool = True, **query: Json) -> Json:
     default_group(view, view.project)
     if view.project == "admin":  # the administrator sees all groups: look in its own project
         query.setdefault("project_id", view.project)
@@ -73,23 +73,23 @@ def _find(view: View, name_or_id: Json, ignore_missing: bool = True, **query: Js
     return None if found is None else _shown(view, cast(JsonMap, found))
 
 
-def _groups(view: View, **query: Json) -> Json:
+def _groups(view: SimulatedProject, **query: Json) -> Json:
     default_group(view, view.project)
     return [_shown(view, one) for one in cast(list[JsonMap], KIND.list(view, **query))]
 
 
-def _update(view: View, key: Json, **attributes: Json) -> Json:
+def _update(view: SimulatedProject, key: Json, **attributes: Json) -> Json:
     return _shown(view, cast(JsonMap, KIND.update(view, key, **attributes)))
 
 
-def _changed(_view: View, thing: JsonMap, asked: JsonMap) -> None:
+def _changed(_view: SimulatedProject, thing: JsonMap, asked: JsonMap) -> None:
     if thing["name"] == DEFAULT and asked.get("name", DEFAULT) != DEFAULT:
         conflict("network.update_security_group", "Updating default security group not allowed.")
     if asked.get("stateful", True) is None:
         asked["stateful"] = True
 
 
-def _removed(view: View, thing: JsonMap) -> None:
+def _removed(view: SimulatedProject, thing: JsonMap) -> None:
     verb = "network.delete_security_group"
     if thing["name"] == DEFAULT:
         conflict(verb, "Insufficient rights for removing default security group.")
@@ -108,7 +108,7 @@ _EMPTY = ("protocol", "port_range_min", "port_range_max", "remote_ip_prefix", "r
 _SAME = ("security_group_id", "direction", "ethertype", *_EMPTY)
 
 
-def _rule_made(view: View, thing: JsonMap) -> None:
+def _rule_made(view: SimulatedProject, thing: JsonMap) -> None:
     verb = "network.create_security_group_rule"
     thing.pop("tags", None)
     view.thing("network.security_group", thing["security_group_id"], verb)
@@ -148,7 +148,7 @@ def _check_range(thing: JsonMap, verb: str) -> None:
             refuse(verb, "Invalid value for port 0")
 
 
-KIND = Kind(
+KIND = NetworkKind(
     "network.security_group",
     {"name": "", "stateful": True, "shared": False},
     made=_made,
@@ -156,7 +156,7 @@ KIND = Kind(
     removed=_removed,
 )
 
-RULE = Kind(
+RULE = NetworkKind(
     "network.security_group_rule",
     {"ethertype": "IPv4", **dict.fromkeys(_EMPTY)},
     required=("security_group_id", "direction"),

@@ -3,11 +3,11 @@
 from typing import cast
 
 from heatlite.core.json import Json, JsonMap
-from heatlite.features.simulator.services.network.common import Kind, conflict, items, missing
-from heatlite.features.simulator.simulation import Verb, View
+from heatlite.features.simulator.services.network.common import NetworkKind, conflict, items, missing
+from heatlite.features.simulator.simulation import SimulatedProject, Verb
 
 
-def _made(view: View, thing: JsonMap) -> None:
+def _made(view: SimulatedProject, thing: JsonMap) -> None:
     verb = "network.create_trunk"
     port = view.thing("network.port", thing["port_id"], verb)
     if port["device_id"]:
@@ -17,7 +17,7 @@ def _made(view: View, thing: JsonMap) -> None:
     _join(view, thing, subs, verb)
 
 
-def _refuse_used(view: View, port: Json, verb: str) -> None:
+def _refuse_used(view: SimulatedProject, port: Json, verb: str) -> None:
     for trunk in view.simulation.all("network.trunk").values():
         if trunk["port_id"] == port:
             conflict(verb, f"Port {port} is in use by another trunk: it is the parent port of {trunk['id']}.")
@@ -25,7 +25,7 @@ def _refuse_used(view: View, port: Json, verb: str) -> None:
             conflict(verb, f"Port {port} is in use by another trunk {trunk['id']}.")
 
 
-def _join(view: View, trunk: JsonMap, subs: list[JsonMap], verb: str) -> None:
+def _join(view: SimulatedProject, trunk: JsonMap, subs: list[JsonMap], verb: str) -> None:
     known = items(trunk, "sub_ports")
     for one in subs:
         view.thing("network.port", one["port_id"], verb)
@@ -41,7 +41,7 @@ def _join(view: View, trunk: JsonMap, subs: list[JsonMap], verb: str) -> None:
     trunk["sub_ports"] = cast(Json, known)
 
 
-def _add(view: View, trunk: Json, subports: Json) -> Json:
+def _add(view: SimulatedProject, trunk: Json, subports: Json) -> Json:
     verb = "network.add_trunk_subports"
     thing = view.thing("network.trunk", trunk, verb)
     _join(view, thing, cast(list[JsonMap], subports), verb)
@@ -49,7 +49,7 @@ def _add(view: View, trunk: Json, subports: Json) -> Json:
     return view.put("network.trunk", thing)
 
 
-def _leave(view: View, trunk: Json, subports: Json) -> Json:
+def _leave(view: SimulatedProject, trunk: Json, subports: Json) -> Json:
     verb = "network.delete_trunk_subports"
     thing = view.thing("network.trunk", trunk, verb)
     gone = {str(one["port_id"]) for one in cast(list[JsonMap], subports)}
@@ -60,18 +60,18 @@ def _leave(view: View, trunk: Json, subports: Json) -> Json:
     return view.put("network.trunk", thing)
 
 
-def _subports(view: View, trunk: Json) -> Json:
+def _subports(view: SimulatedProject, trunk: Json) -> Json:
     return {"sub_ports": view.thing("network.trunk", trunk, "network.get_trunk_subports")["sub_ports"]}
 
 
-def _removed(view: View, thing: JsonMap) -> None:
+def _removed(view: SimulatedProject, thing: JsonMap) -> None:
     port = view.simulation.all("network.port").get(str(thing["port_id"]))
     if port is not None and port["device_id"]:
         conflict("network.delete_trunk", f"Trunk {thing['id']} is currently in use.")
 
 
 COLLECTIONS = [
-    Kind(
+    NetworkKind(
         "network.trunk",
         {"name": "", "admin_state_up": True, "status": "ACTIVE", "sub_ports": []},
         required=("port_id",),

@@ -8,7 +8,7 @@ from heatlite.features.dashboard.pages.tree import (
     FOLDED_ABOVE,
     MOST_DRAWN,
     MOST_ROWS,
-    Node,
+    ResourceNode,
     graph,
     rows,
     shortened,
@@ -18,8 +18,8 @@ from heatlite.features.dashboard.pages.tree import (
 NONE: frozenset[str] = frozenset()
 
 
-def a_node(name: str, status: str = "CREATE_COMPLETE", *required_by: str) -> Node:
-    return Node(name, (name,), "T", status, "", "", "", required_by, "/stacks/s/1", "", {}, False)
+def a_node(name: str, status: str = "CREATE_COMPLETE", *required_by: str) -> ResourceNode:
+    return ResourceNode(name, (name,), "T", status, "", "", "", required_by, "/stacks/s/1", "", {}, False)
 
 
 def test_a_large_graph_has_failures_and_their_neighbours() -> None:

@@ -8,7 +8,7 @@ from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.validation import convert
 from heatlite.features.healing.intake.formats import MAX_REPORTS, read_delivery
 from heatlite.features.healing.intake.source_document import SourceDocument, default_document
-from heatlite.features.healing.reports import Outcome, Report
+from heatlite.features.healing.reports import AlertReport, ReportOutcome
 from heatlite.features.healing.terms import ReportResult, Word
 from tests.tables import table
 
@@ -25,7 +25,7 @@ def alert(status: str = "firing", starts: object = TIME, **more: Any) -> dict[st
     return {"status": status, "labels": labels, "annotations": {"summary": "no answer"}, "startsAt": starts, **more}
 
 
-def one(document: SourceDocument, body: Any) -> Report | Outcome:
+def one(document: SourceDocument, body: Any) -> AlertReport | ReportOutcome:
     (found,) = read_delivery(document, body).reports
     return found
 
@@ -38,7 +38,7 @@ def test_an_alert(name: str) -> None:
     assert delivery.truncated == 3
     assert read_delivery(source(name), {**body, "truncatedAlerts": True}).truncated is not True
     (report,) = delivery.reports
-    assert isinstance(report, Report)
+    assert isinstance(report, AlertReport)
     assert (report.key, report.word, report.starts_at) == ("f1", Word.FIRING, NOON)
     assert (report.physical_id, report.stack, report.resource) == ("11111111-aaaa", None, None)
     assert report.summary == "ServerDown: no answer"
@@ -53,7 +53,7 @@ def test_an_alert(name: str) -> None:
 )
 def test_a_time_that_is_none_is_explained(starts: object, said: str) -> None:
     found = one(source("alertmanager"), {"version": "4", "alerts": [alert(starts=starts)]})
-    assert isinstance(found, Outcome) and found.detail == said
+    assert isinstance(found, ReportOutcome) and found.detail == said
 
 
 def test_without_a_fingerprint_the_labels_are_the_key() -> None:
@@ -86,10 +86,10 @@ def test_a_body_of_another_format_is_refused(body: Any, words: str) -> None:
 )  # fmt: skip
 def test_a_report_that_does_not_match_is_a_result(broken: Any) -> None:
     found = read_delivery(source("alertmanager"), {"version": "4", "alerts": [broken, alert()]}).reports
-    assert isinstance(found[0], Outcome)
+    assert isinstance(found[0], ReportOutcome)
     assert (found[0].index, found[0].result) == (0, ReportResult.INVALID)
     assert found[0].detail
-    assert isinstance(found[1], Report)
+    assert isinstance(found[1], AlertReport)
 
 
 @table(
@@ -104,7 +104,7 @@ def test_a_report_that_does_not_match_is_a_result(broken: Any) -> None:
 )
 def test_words_of_grafana(given: Any, word: Word, is_ignored: bool) -> None:
     report = one(source("grafana"), {"version": "1", "alerts": [given]})
-    assert isinstance(report, Report)
+    assert isinstance(report, AlertReport)
     assert (report.word, report.is_ignored) == (word, is_ignored)
 
 
@@ -112,7 +112,7 @@ def test_words_of_grafana(given: Any, word: Word, is_ignored: bool) -> None:
 def test_a_condition_chooses(severity: str, is_ignored: bool) -> None:
     document = source("alertmanager", when={"labels.severity": ["critical", "page"]})
     report = one(document, {"version": "4", "alerts": [alert(labels={"severity": severity})]})
-    assert isinstance(report, Report)
+    assert isinstance(report, AlertReport)
     assert report.is_ignored is is_ignored
 
 
@@ -120,7 +120,7 @@ def test_a_mapping_names_other_labels() -> None:
     document = source("alertmanager", map={"physical_id": ["labels.vm", "labels.uuid"], "stack": ["annotations.stack"]})
     given = alert(labels={"uuid": "22222222", "vm": ""}, annotations={"stack": "shop"})
     report = one(document, {"version": "4", "alerts": [given]})
-    assert isinstance(report, Report)
+    assert isinstance(report, AlertReport)
     assert (report.physical_id, report.stack) == ("22222222", "shop")
 
 
@@ -128,15 +128,15 @@ def test_an_alarm_reports_each_member() -> None:
     members = [{"id": "vm-1"}, {"id": 5}]
     body = {"alarm_id": "al", "current": "alarm", "reason": "down", "reason_data": {"unhealthy_members": members}}
     first, second = read_delivery(source("aodh"), body).reports
-    assert isinstance(first, Report)
+    assert isinstance(first, AlertReport)
     assert (first.key, first.word, first.physical_id, first.summary) == ("al:vm-1", Word.FIRING, "vm-1", "down")
-    assert isinstance(second, Outcome)
+    assert isinstance(second, ReportOutcome)
 
 
 @pytest.mark.parametrize(("current", "word"), [("ok", Word.RESOLVED), ("insufficient data", Word.BLIND)])
 def test_the_end_of_an_alarm_is_about_all_its_members(current: str, word: Word) -> None:
     report = one(source("aodh"), {"alarm_id": "al", "current": current})
-    assert isinstance(report, Report)
+    assert isinstance(report, AlertReport)
     assert (report.key, report.word, report.is_prefix) == ("al:", word, True)
 
 
@@ -146,7 +146,7 @@ def test_the_end_of_an_alarm_is_about_all_its_members(current: str, word: Word) 
 def test_our_own_format(status: str, word: Word) -> None:
     given = {"key": "k", "status": status, "since": TIME, "reason": "a\x00b", "stack": "shop", "resource": "web/2"}
     report = one(source("generic"), {"reports": [given]})
-    assert report == Report("k", word, NOON, None, "shop", "web/2", "a b", given={"labels": {}})
+    assert report == AlertReport("k", word, NOON, None, "shop", "web/2", "a b", given={"labels": {}})
 
 
 @table(
@@ -159,7 +159,7 @@ def test_our_own_format(status: str, word: Word) -> None:
 )  # fmt: skip
 def test_our_own_format_is_strict(broken: Any) -> None:
     found = one(source("generic"), {"reports": [broken]})
-    assert isinstance(found, Outcome)
+    assert isinstance(found, ReportOutcome)
     assert found.result is ReportResult.INVALID
 
 

@@ -13,7 +13,7 @@ from heatlite.features.healing.rules.brakes import (
     repair_brakes,
     repair_cooldown_until,
 )
-from heatlite.features.healing.rules.policy import Limit, PolicySettings
+from heatlite.features.healing.rules.policy import MemberLimit, PolicySettings
 from heatlite.features.healing.rules.windows import read_window
 from heatlite.features.healing.terms import Brake, Mode
 from tests.tables import table
@@ -146,8 +146,8 @@ def test_approval_releases_what_waits_for_it() -> None:
     [("30%", 1, 1), ("30%", 2, 1), ("40%", 2, 1), ("30%", 6, 1), ("30%", 10, 3), ("0%", 10, 0), (0, 10, 0), (4, 2, 4)],
 )
 def test_the_breaker_allows_at_least_one_by_per_cent(limit: str | int, members: int, allowed: int) -> None:
-    assert Limit.read(limit).of(members) == allowed
-    facts = of_settings(of_scope(FREE, members=members, unhealthy=allowed), max_unhealthy=Limit.read(limit))
+    assert MemberLimit.read(limit).of(members) == allowed
+    facts = of_settings(of_scope(FREE, members=members, unhealthy=allowed), max_unhealthy=MemberLimit.read(limit))
     assert not is_open(facts)
     assert is_open(of_scope(facts, unhealthy=allowed + 1))
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from heatlite.features.healing.rules.brakes import Held
 from heatlite.features.healing.rules.incident import (
     MOST_HISTORY,
-    Event,
+    IncidentEvent,
     Situation,
     Wants,
     look,
@@ -33,50 +33,50 @@ def incident(state: IncidentState, **changes: object) -> IncidentRecord:
 NOTHING = dict.fromkeys(IncidentState, "")
 BEFORE = (OBSERVED, CONFIRMED, MARKED, PROPOSED)
 
-EXPECTED: dict[Event, dict[IncidentState, str]] = {
-    Event.FIRING: {},
-    Event.RESOLVED: {
+EXPECTED: dict[IncidentEvent, dict[IncidentState, str]] = {
+    IncidentEvent.FIRING: {},
+    IncidentEvent.RESOLVED: {
         OBSERVED: "CLOSED resolved",
         CONFIRMED: "CLOSED resolved",
         MARKED: "CLOSED resolved UNMARK",
         PROPOSED: "CLOSED resolved UNMARK",
         SETTLING: "CLOSED healed",
     },
-    Event.EXPIRED: {
+    IncidentEvent.EXPIRED: {
         OBSERVED: "CLOSED expired",
         CONFIRMED: "CLOSED expired",
         MARKED: "CLOSED expired UNMARK",
         PROPOSED: "CLOSED expired UNMARK",
     },
-    Event.RELEASED: {
+    IncidentEvent.RELEASED: {
         OBSERVED: "OBSERVED evidence",
         CONFIRMED: "OBSERVED evidence",
         MARKED: "MARKED evidence",
         PROPOSED: "MARKED evidence",
     },
-    Event.REPLACED: dict.fromkeys((*BEFORE, SETTLING), "CLOSED replaced_by_update"),
-    Event.GONE: {**dict.fromkeys((*BEFORE, SETTLING), "CLOSED gone"), REPAIRING: "CLOSED gone END_REPAIR"},
-    Event.CLEARED: {
+    IncidentEvent.REPLACED: dict.fromkeys((*BEFORE, SETTLING), "CLOSED replaced_by_update"),
+    IncidentEvent.GONE: {**dict.fromkeys((*BEFORE, SETTLING), "CLOSED gone"), REPAIRING: "CLOSED gone END_REPAIR"},
+    IncidentEvent.CLEARED: {
         OBSERVED: "CLOSED cleared MUTE",
         CONFIRMED: "CLOSED cleared MUTE",
         MARKED: "CLOSED cleared MUTE UNMARK",
         PROPOSED: "CLOSED cleared MUTE UNMARK",
         SETTLING: "CLOSED cleared MUTE",
     },
-    Event.BY_HAND: dict.fromkeys((*BEFORE, SETTLING), "REPAIRING"),
-    Event.SUCCEEDED: {REPAIRING: "SETTLING END_REPAIR"},
-    Event.RECOVERED: {REPAIRING: "CLOSED healed END_REPAIR"},
-    Event.FAILED: {REPAIRING: "MARKED END_REPAIR next"},
-    Event.CANCELLED: {REPAIRING: "MARKED END_REPAIR cancelled"},
-    Event.SETTLED: {SETTLING: "CLOSED quiet"},
-    Event.MARK_LOST: {MARKED: "MARKED MARK", PROPOSED: "MARKED MARK"},
-    Event.PLAN_CHANGED: {PROPOSED: "MARKED"},
+    IncidentEvent.BY_HAND: dict.fromkeys((*BEFORE, SETTLING), "REPAIRING"),
+    IncidentEvent.SUCCEEDED: {REPAIRING: "SETTLING END_REPAIR"},
+    IncidentEvent.RECOVERED: {REPAIRING: "CLOSED healed END_REPAIR"},
+    IncidentEvent.FAILED: {REPAIRING: "MARKED END_REPAIR next"},
+    IncidentEvent.CANCELLED: {REPAIRING: "MARKED END_REPAIR cancelled"},
+    IncidentEvent.SETTLED: {SETTLING: "CLOSED quiet"},
+    IncidentEvent.MARK_LOST: {MARKED: "MARKED MARK", PROPOSED: "MARKED MARK"},
+    IncidentEvent.PLAN_CHANGED: {PROPOSED: "MARKED"},
 }
 
 
 @table("state", IncidentState)
-@table("event", Event)
-def test_each_event_in_each_state(event: Event, state: IncidentState) -> None:
+@table("event", IncidentEvent)
+def test_each_event_in_each_state(event: IncidentEvent, state: IncidentState) -> None:
     before = incident(state)
     result = move(before, event, NOW)
     expected = EXPECTED[event].get(state)
@@ -98,7 +98,7 @@ def test_each_event_in_each_state(event: Event, state: IncidentState) -> None:
 
 
 def test_an_unmarked_incident_takes_back_no_mark() -> None:
-    result = move(incident(MARKED, is_marked=False), Event.RESOLVED, NOW)
+    result = move(incident(MARKED, is_marked=False), IncidentEvent.RESOLVED, NOW)
     assert result is not None and result.effects == frozenset()
 
 
@@ -158,31 +158,31 @@ def test_the_release_of_a_stop_brake_demands_evidence(state: IncidentState) -> N
 
 SITUATIONS = [
     (OBSERVED, Situation(), 2.0, None),
-    (OBSERVED, Situation(is_gone=True, is_replaced=True), 2.0, Event.GONE),
-    (OBSERVED, Situation(is_replaced=True, is_standing=False), 2.0, Event.REPLACED),
-    (OBSERVED, Situation(is_standing=False, clock_stands=True), 2.0, Event.RESOLVED),
-    (MARKED, Situation(is_standing=False), 2.0, Event.RESOLVED),
+    (OBSERVED, Situation(is_gone=True, is_replaced=True), 2.0, IncidentEvent.GONE),
+    (OBSERVED, Situation(is_replaced=True, is_standing=False), 2.0, IncidentEvent.REPLACED),
+    (OBSERVED, Situation(is_standing=False, clock_stands=True), 2.0, IncidentEvent.RESOLVED),
+    (MARKED, Situation(is_standing=False), 2.0, IncidentEvent.RESOLVED),
     (MARKED, Situation(is_standing=False, is_busy=True), 2.0, None),
     (MARKED, Situation(is_standing=False, clock_stands=True), 2.0, None),
-    (MARKED, Situation(), 30_000.0, Event.EXPIRED),
+    (MARKED, Situation(), 30_000.0, IncidentEvent.EXPIRED),
     (MARKED, Situation(clock_stands=True), 30_000.0, None),
     (MARKED, Situation(clock_since=9_000.0), 30_000.0, None),
-    (MARKED, Situation(clock_since=9_000.0), 31_000.0, Event.EXPIRED),
-    (MARKED, Situation(lost_mark=True), 2.0, Event.MARK_LOST),
-    (MARKED, Situation(lost_mark=True, is_cleared=True, clock_stands=True), 2.0, Event.CLEARED),
+    (MARKED, Situation(clock_since=9_000.0), 31_000.0, IncidentEvent.EXPIRED),
+    (MARKED, Situation(lost_mark=True), 2.0, IncidentEvent.MARK_LOST),
+    (MARKED, Situation(lost_mark=True, is_cleared=True, clock_stands=True), 2.0, IncidentEvent.CLEARED),
     (MARKED, Situation(lost_mark=True, is_busy=True), 2.0, None),
     (REPAIRING, Situation(is_replaced=True, is_standing=False), 30_000.0, None),
-    (REPAIRING, Situation(repair=Event.SUCCEEDED), 2.0, Event.SUCCEEDED),
-    (REPAIRING, Situation(repair=Event.SUCCEEDED, is_standing=False), 2.0, Event.RECOVERED),
-    (REPAIRING, Situation(repair=Event.FAILED, is_standing=False), 2.0, Event.FAILED),
+    (REPAIRING, Situation(repair=IncidentEvent.SUCCEEDED), 2.0, IncidentEvent.SUCCEEDED),
+    (REPAIRING, Situation(repair=IncidentEvent.SUCCEEDED, is_standing=False), 2.0, IncidentEvent.RECOVERED),
+    (REPAIRING, Situation(repair=IncidentEvent.FAILED, is_standing=False), 2.0, IncidentEvent.FAILED),
     (SETTLING, Situation(), 2.0, None),
-    (SETTLING, Situation(), 600.0, Event.SETTLED),
-    (SETTLING, Situation(is_standing=False), 600.0, Event.RESOLVED),
+    (SETTLING, Situation(), 600.0, IncidentEvent.SETTLED),
+    (SETTLING, Situation(is_standing=False), 600.0, IncidentEvent.RESOLVED),
 ]
 
 
 @table(("state", "situation", "now", "event"), SITUATIONS)
-def test_what_has_happened(state: IncidentState, situation: Situation, now: float, event: Event | None) -> None:
+def test_what_has_happened(state: IncidentState, situation: Situation, now: float, event: IncidentEvent | None) -> None:
     assert pending(incident(state, settles_until=500.0), situation, now) is event
 
 

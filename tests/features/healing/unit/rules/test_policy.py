@@ -4,7 +4,7 @@ import pytest
 
 from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import JsonMap
-from heatlite.features.healing.rules.policy import DEFAULT, Limit, PolicySettings, check_policy, read_policy
+from heatlite.features.healing.rules.policy import DEFAULT, MemberLimit, PolicySettings, check_policy, read_policy
 from heatlite.features.healing.rules.slots import POOL_MEMBER, Slot, slot_at
 from heatlite.features.healing.terms import Mode
 from tests.tables import table
@@ -15,7 +15,7 @@ BASE: JsonMap = {"healing_policy": "2026-11-22"}
 def test_an_empty_policy_is_the_default() -> None:
     assert read_policy(BASE) == DEFAULT
     assert DEFAULT.top == PolicySettings()
-    assert (DEFAULT.top.mode, DEFAULT.top.max_unhealthy) == (Mode.OFF, Limit(30, True))
+    assert (DEFAULT.top.mode, DEFAULT.top.max_unhealthy) == (Mode.OFF, MemberLimit(30, True))
 
 
 def test_the_first_rule_that_matches_changes_what_it_names() -> None:
@@ -28,7 +28,7 @@ def test_the_first_rule_that_matches_changes_what_it_names() -> None:
         ],
     })  # fmt: skip
     web = policy.at("web/2/server")
-    assert (web.mode, web.max_unhealthy, web.cooldown, web.hold, web.reports) == (Mode.AUTO, Limit(1), 5, 7, 3)
+    assert (web.mode, web.max_unhealthy, web.cooldown, web.hold, web.reports) == (Mode.AUTO, MemberLimit(1), 5, 7, 3)
     assert (web.max_repairs, web.repairs_per) == (2, 60)
     assert policy.at("web/0/server").mode is Mode.OFF
     assert [policy.at(path).mode for path in ("db1/a", "db1/ab", "db1", "webber", "x/web")] == [

@@ -9,7 +9,7 @@ import yaml
 from heatlite.core.errors import StackValidationFailed
 from heatlite.core.json import JsonMap
 from heatlite.core.status import state
-from heatlite.engine.state.requests import Request
+from heatlite.engine.state.requests import StackRequest
 from heatlite.engine.state.stack_document import read_record
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import resource, template
@@ -63,7 +63,7 @@ def test_a_url_among_the_files(cloudy: Cloudy, name: str) -> None:
 
 def adopted(cloudy: Cloudy, entry: JsonMap) -> StackRecord:
     record = read_record({"template": nested(3), "files": FILES, "resources": {"a": entry}})
-    stack = cloudy.settle(cloudy.stacks.create(cloudy.who, Request(name="s", adopted=record, files=FILES)))
+    stack = cloudy.settle(cloudy.stacks.create(cloudy.who, StackRequest(name="s", adopted=record, files=FILES)))
     assert state(stack.verb, stack.status) == "ADOPT_COMPLETE", cloudy.why(stack)
     assert cloudy.outputs(stack) == {"twice": 3}
     return stack
