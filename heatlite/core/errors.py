@@ -135,6 +135,7 @@ class Conflict(HeatliteError):
     retry_after: int | None = None
     ignored_as: ClassVar[str] = "busy"
     """Reason that a signal without effect tells."""
+
     ways: ClassVar[Sequence[WayOut]] = ()
     """Steps that lead on. Texts and commands are format strings over the fields and `stack_name`."""
 
@@ -379,21 +380,25 @@ class ActionCooldown(Conflict):
 
 class ObjectOwned(Conflict):
     """A resource has the object already: an object has one owner."""
+
     ways = (WayOut(text="name an object that no resource has"),)
 
 
 class NoMatch(Conflict):
     """A name or a filter matches no object."""
+
     ways = (WayOut(text="name an object that is there"),)
 
 
 class AmbiguousMatch(Conflict):
     """A name or a filter matches several objects."""
+
     ways = (WayOut(text="name the object by its id"),)
 
 
 class ObjectNotReady(Conflict):
     """An existing object is broken, or its service still works on it."""
+
     ways = (WayOut(text="wait until the object is ready, then send the request again"),)
 
 
@@ -409,6 +414,7 @@ class TemplateShared(Conflict):
 
 class ImportDiffers(Conflict):
     """An existing object differs from its definition."""
+
     ways = (WayOut(text="correct the definition, or let the next update change the objects (changes: list)"),)
 
 
@@ -424,11 +430,13 @@ class SnapshotOutdated(Conflict):
 
 class NestedMember(Conflict):
     """A member is a nested stack: it is no object that leaves alone."""
+
     ways = (WayOut(text="shows the group and its members", command="heatlite resources {stack_name}"),)
 
 
 class InsufficientRoom(Conflict):
     """A feature refuses an operation that needs more than there is."""
+
     ways = (WayOut(text="make room, or ask for less"),)
 
 
@@ -470,6 +478,7 @@ class StackLocked(Conflict):
     """Time of the lock in seconds since the epoch."""
     lock = ""
     """Sentence that names the lock and stays true after it is lifted."""
+
     ways = (WayOut(text="shows the lock", command="heatlite lock-status {stack_name}"),)
 
 
@@ -478,11 +487,13 @@ class DeletionProtected(Conflict):
 
     Nothing was changed.
     """
+
     ways = (WayOut(text="tells what is protected, and how to lift that", command="heatlite explain {stack_name}"),)
 
 
 class InvalidStackState(Conflict):
     """The stack is in a state from which the operation cannot start."""
+
     ways = (EXPLAINED,)
 
 

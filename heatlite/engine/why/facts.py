@@ -85,6 +85,7 @@ def _blocking_itself(tree: ExplainedTree, action: ActionRecord, told: list[Told]
 
 def _undecided(tree: ExplainedTree, action: ActionRecord, held: Told) -> Told:
     """Return the fact on an action that waits for a decision of a feature that is off."""
+
     ways = Ways(tree)
     ways.tell("the operator adds the feature that decides about it to the setting `features`")
     ways.cancel(action)
