@@ -519,7 +519,7 @@ class RequestLimitExceeded(Limit):
 
 
 class NotSupported(Unsupported):
-    pass
+    """A request that is not supported in the present state, as Heat answers it."""
 
 
 class AbsentInMasses(Unavailable):

@@ -43,7 +43,7 @@ def away_once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[in
 
 
 def test_an_action_given_back_in_the_middle_begins_anew(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = away_once(monkeypatch, planner, "plan_cleanup")
+    calls = away_once(monkeypatch, planner, "plan_deletions")
     stack = engine.create(template(a=thing(), c=resource("pair.yaml")), files={"pair.yaml": PAIR})
     assert stack_state(stack) == "CREATE_COMPLETE"
     assert len(calls) > 1

@@ -239,7 +239,7 @@ class World:
             stopping.finish_making()
         if stopping.is_made:
             keep = [row.id for row in transitions.rows.chosen.values()]
-            list(walker.walk(planner.plan_cleanup(journal.rows.values(), keep), transitions.operations.begin_delete))
+            list(walker.walk(planner.plan_deletions(journal.rows.values(), keep), transitions.operations.begin_delete))
         commit()  # with what tells how the stack has ended
         return stopping.stop is None
 

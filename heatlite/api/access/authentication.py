@@ -194,9 +194,9 @@ class AccessControl:
         return True
 
     def author_now(self, author: Context, confirm: Callable[[], None]) -> Context:
-        """Return the author of stored work with the rights that are left.
+        """Return the author of stored work, with the rights that are left.
 
-        These are those of then that the author still has.
+        These are the stored rights that the author still has.
 
         `confirm` asks the identity service for it, where that keeps the accounts, and raises an error if they are gone.
         """

@@ -18,7 +18,7 @@ OPEN: Final = ""
 
 SIGNAL: Final = "resource:signal"
 PROVEN: Final = "nodes:register"
-"""In place of a rule, and its name in the audit log: needs a signed URL, whose signature the handler checks."""
+"""In place of a rule: no account; the handler checks the signed URL. The audit log shows this name."""
 
 TABLE: Final = {
     "actions:action": READERS,

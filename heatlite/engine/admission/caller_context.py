@@ -36,7 +36,7 @@ def restore_context(action: ActionRecord, cipher: Cipher | None) -> Context:
 
 
 def restore_author(entry: SuppressedRecord, project: str) -> Context:
-    """Rebuild the context of a suppressed request's author, with the roles of then."""
+    """Rebuild the context of a suppressed request's author, with the stored roles."""
     return restore_caller(project, entry.requested_by, entry.author)
 
 

@@ -16,7 +16,7 @@ MAX_FAILURE_TEXT = 64 * 1024
 class Stop(Enum):
     """The reason why no further step begins.
 
-    The value is part of an aborted resource's reason.
+    The value is part of an aborted resource's reason; `final_state.py` of the execution makes that of the stack.
     """
 
     FAILURE = "another resource failed"

@@ -321,7 +321,7 @@ class Execution:
         """Delete the old objects, or leave them for later. Yields as `Walker.walk`."""
         self._transitions.rows.pass_over()
         keep = [row.id for row in self._transitions.rows.chosen.values()]
-        surplus = planner.plan_cleanup(self._removable(plan, self._transitions.rows.chosen), keep)
+        surplus = planner.plan_deletions(self._removable(plan, self._transitions.rows.chosen), keep)
         if self._stopping.stop is None and not is_rollback and self.action.inputs.leaves_old:
             yield from self._aftermath.keep(surplus)
             if self._stopping.stop is None and self.action.inputs.guard is not None:
@@ -416,7 +416,7 @@ class Execution:
         gone = [row.id for row in self._rows() if row.verb is Verb.DELETE and row.status is Status.COMPLETE]
         failed = [row.id for row in self._rows() if row.status is Status.FAILED and self._deletes(row)]
         waiting = [row.id for row in self._rows() if waits_at(row) is not None]
-        plan = planner.plan_cleanup(self._rows(), {*gone, *failed}.difference(waiting), goes_on=self._forced)
+        plan = planner.plan_deletions(self._rows(), {*gone, *failed}.difference(waiting), goes_on=self._forced)
         yield from self.walker.walk(plan, self._transitions.operations.begin_delete)
         if outcome(self._stopping, self._forced) is Result.OK:
             # Before the stack's end is written: afterwards no action would revoke them.

@@ -19,7 +19,7 @@ from heatlite.engine.calls.stopping import Stopping
 from heatlite.engine.execution.commits import Commits
 from heatlite.engine.execution.final_state import outcome
 from heatlite.engine.planning.plan import Plan, Step
-from heatlite.engine.planning.planner import passed_over, plan_cleaning, plan_cleanup
+from heatlite.engine.planning.planner import passed_over, plan_cleaning, plan_deletions
 from heatlite.engine.state.database_retry import retry_while_unavailable
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.state.guarding import Guarding
@@ -44,7 +44,7 @@ def drain(
     transitions.breakpoints.start(Verb.UPDATE, definition.environment)
     operations.only_waits = True
     rows = [row for row in transitions.rows.unit_of_work.rows.values() if row.name in names]
-    yield from walker.walk(plan_cleanup(rows, ()), operations.begin_wait)
+    yield from walker.walk(plan_deletions(rows, ()), operations.begin_wait)
     yield from walker.wait_out()
 
 
@@ -99,7 +99,7 @@ class Aftermath:
         """
         rows = self._transitions.rows
         gone = passed_over([rows.unit_of_work.rows[key] for key in surplus.steps], rows.chosen)
-        yield from self.delete(plan_cleanup(gone, ()), {})
+        yield from self.delete(plan_deletions(gone, ()), {})
         ids = {row.id for row in gone}
         self._commits.data = replace(self._commits.data, old=tuple(key for key in surplus.steps if key not in ids))
 
@@ -191,7 +191,7 @@ class Aftermath:
         rows.chosen.update({row.name: row for row in current_rows(row for row in every if row.id not in left.old)})
         self._transitions.breakpoints.start(stack.verb, rows.definition.environment)
         keep = {row.id for row in every}.difference(left.old)
-        yield from self.delete(plan_cleanup(every, keep), left.unclean)
+        yield from self.delete(plan_deletions(every, keep), left.unclean)
 
     def delete(self, surplus: Plan, unclean: Mapping[str, str]) -> Iterator[float | None]:
         """Delete what nested stacks have left, then the surplus. Yields as `Walker.walk`.

@@ -88,7 +88,7 @@ class ScheduledRequests:
         others: Operations,
         author_now: Callable[[Context, StackRecord], Context],
     ) -> None:
-        """`author_now` returns the author of stored work with the rights of now."""
+        """`author_now` returns the author of stored work with the present rights."""
         self._others = others
         self._store = store
         self._scheduled_actions = scheduled_actions
@@ -227,7 +227,7 @@ class ScheduledRequests:
 
     @staticmethod
     def _check_author(author: Context, later: Later) -> None:
-        """Raise Forbidden unless the author has the rights of now."""
+        """Raise Forbidden unless the author still has the rights."""
         key = next(iter(later.options.get(asked.ACTION, (later.key,))))
         for rule in RULES.get(key, (f"actions:{key}",)):
             author.require(rule)
@@ -253,7 +253,7 @@ class ScheduledRequests:
             raise
 
     def _author_of(self, action: ActionRecord, stack: StackRecord) -> tuple[Context, Later]:
-        """Return the author of a request with the rights of now, and the request.
+        """Return the author of a request with the present rights, and the request.
 
         Raises Forbidden.
         """

@@ -29,7 +29,7 @@ def plan_converge(
 ) -> Plan:
     """Plan to make a stack what its definition says.
 
-    The clean-up is another plan (`plan_cleanup`).
+    The clean-up is another plan (`plan_deletions`).
 
     `choices` has each name of the definition, after the names that it requires; None: there is no row for it.
     """
@@ -183,10 +183,10 @@ def unremovable(keeps: Protected) -> str:
     return f"it would be deleted, but {keeps.text}"
 
 
-def plan_cleanup(rows: Iterable[ResourceRecord], keep: Iterable[str], goes_on: bool = False) -> Plan:
-    """Delete each row whose id is not in `keep`, dependents first.
+def plan_deletions(rows: Iterable[ResourceRecord], keep: Iterable[str], goes_on: bool = False) -> Plan:
+    """Plan to delete the rows whose ids are not in `keep`, dependents first.
 
-    With `goes_on` a failure stops no other step.
+    The deletion of a stack and the clean-up of an update use it. With `goes_on` a failure stops no other step.
     """
     keep = frozenset(keep)
     return Plan(_reverse([row for row in rows if row.id not in keep], Outcome.DELETE), {}, goes_on=goes_on)

@@ -12,7 +12,7 @@ from heatlite.core.errors import HTTPBadRequest, PlanChanged, StackNotFound
 from heatlite.core.status import Verb
 from heatlite.engine.planning.decide import is_retained
 from heatlite.engine.planning.plan import in_order
-from heatlite.engine.planning.planner import plan_cleanup
+from heatlite.engine.planning.planner import plan_deletions
 from heatlite.engine.preview.preview_views import detailed_plan, plan_entry
 from heatlite.engine.state.conflict_rules import Operation, refusal
 from heatlite.engine.state.protected import against_deletion
@@ -166,7 +166,7 @@ def _entries(
 
     Each is followed by those nested in it.
     """
-    steps = plan_cleanup(view.rows, ()).steps
+    steps = plan_deletions(view.rows, ()).steps
     for step in in_order(steps.values()):
         row = step.row
         assert row is not None

@@ -19,7 +19,7 @@ from heatlite.engine.planning.collect import PlannedValues, converge, evaluate
 from heatlite.engine.planning.decide import is_retained
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import Outcome, Step, in_order
-from heatlite.engine.planning.planner import ordered, plan_cleanup, removable, unremovable
+from heatlite.engine.planning.planner import ordered, plan_deletions, removable, unremovable
 from heatlite.engine.preview.redaction import CurrentLevel, Level, Redaction, secrets
 from heatlite.engine.types.resource_factory import NestedView, ResourceFactory, bounded
 from heatlite.engine.types.template_types import TemplateResource
@@ -194,7 +194,7 @@ class StackPreview:
         replaced = [row for name, row in self.replaced_rows.items() if name not in self.definition.resources]
         selection, chosen = self.resources.selection, self.values.rows
         rows = removable(replaced or self._rows, selection, self._plan, chosen, self.resources.phase)
-        steps = plan_cleanup(rows, kept).steps
+        steps = plan_deletions(rows, kept).steps
         for step in in_order(steps.values()):
             assert step.row is not None
             yield self._deletion(step.row, tuple(sorted({steps[need].name for need in step.requires})))

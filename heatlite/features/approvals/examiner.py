@@ -220,7 +220,7 @@ class ApprovalExaminer(Examiner):
         """
         if before is None:
             if record.stack_id and self.rows.count_pending(record.stack_id) >= MOST_PENDING:
-                known = [one for one in self.rows.opens(record.stack_id) if one.state is ApprovalState.PENDING]
+                known = [one for one in self.rows.open_of_stack(record.stack_id) if one.state is ApprovalState.PENDING]
                 raise TooManyApprovals(min(known, key=lambda one: one.requested_at), MOST_PENDING)
             self.journal.requested(record)
             return record

@@ -69,14 +69,14 @@ class ApprovalsFeature(Feature):
     def decided(self, components: "Components", decision: "Decision") -> None:
         from heatlite.features.approvals.parts import operations
 
-        components.of(operations).decided(decision)
+        components.of(operations).follow(decision)
 
     def why(self, components: "Components", tree: "ExplainedTree", told: "Sequence[Told]") -> "Sequence[Told]":
         from heatlite.features.approvals.store.store import ApprovalStore
         from heatlite.features.approvals.why import facts
 
         waiting = [action.data.approval.id for action in tree.actions if action.data.approval is not None]
-        return [*told, *facts(tree, components.store.of(ApprovalStore).opens(tree.root.id, waiting))]
+        return [*told, *facts(tree, components.store.of(ApprovalStore).open_of_stack(tree.root.id, waiting))]
 
     def planned(self, client: "Client", stack: "Stack | None", facts: "Object") -> "PlanFacts":
         from heatlite.cli.session import PlanFacts

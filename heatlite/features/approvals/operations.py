@@ -52,7 +52,7 @@ _AFTER = {
     DecisionStep.ENDED: ApprovalState.OBSOLETE,
 }
 _BECAUSE = {Subject.NODE_ACTION: "node_action", Subject.PLAYBOOK_RUN: "playbook", Subject.REPAIR: "healing"}
-HEATLITE = "heatlite: expiry"
+EXPIRY_USER = "heatlite: expiry"
 """User of what the server decides because the time is over."""
 OF_FEATURES = frozenset(_BECAUSE)
 """Subjects that are work of features."""
@@ -186,7 +186,7 @@ class Approvals:
         if record.state is not ApprovalState.PENDING or over:
             state = ApprovalState.EXPIRED if record.is_open and over else record.state
             raise InvalidApprovalState(record, state, what)
-        # Requesters may reject what only another user may approve by the setting of nodes, as ever.
+        # A requester may always reject, also where only another user may approve.
         needs_another = self._has_four_eyes(record) if digest is None else self._needs_another(record)
         if needs_another and is_requester(context, record):
             raise Forbidden(YOURSELF)
@@ -278,7 +278,7 @@ class Approvals:
     def _expire(self, record: ApprovalRecord) -> None:
         decider = self._deciders().get(record.subject)
         if decider is not None:
-            server = Context(record.project, user=HEATLITE)
+            server = Context(record.project, user=EXPIRY_USER)
             try:
                 decider.reject(server, _target(record), "its approval has expired")
             except DatabaseUnavailable:
@@ -301,7 +301,7 @@ class Approvals:
             with self._store.transaction():
                 self._journal.moved(record, ended(record, ApprovalState.OBSOLETE))
 
-    def decided(self, decision: Decision) -> None:
+    def follow(self, decision: Decision) -> None:
         """Keep the approval of work of a feature. Call in the transaction of the step.
 
         Raises Forbidden for the requester, where another user has to decide.
@@ -326,7 +326,7 @@ class Approvals:
             return
         _note(decision.by, found)
         after = ended(found, _AFTER[decision.step])
-        if decision.by is not None and decision.by.user == HEATLITE:
+        if decision.by is not None and decision.by.user == EXPIRY_USER:
             after = replace(after, state=ApprovalState.EXPIRED)
         elif decision.by is not None:
             if is_requester(decision.by, found) and self._has_four_eyes(found):
@@ -372,7 +372,7 @@ class Approvals:
 
     def stack_deleted(self, stack_id: str) -> None:
         """End the approvals of a stack that is gone. Call in the transaction of its end."""
-        for record in self._rows.opens(stack_id):
+        for record in self._rows.open_of_stack(stack_id):
             self._journal.moved(record, ended(record, ApprovalState.OBSOLETE))
 
 

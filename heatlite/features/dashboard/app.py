@@ -197,7 +197,7 @@ class Gate:
             found = Visitor(key[0] if key else new_key())
         req.visitor = found
         if req.method not in ("GET", "HEAD"):
-            self._check_origin(req)
+            self._read_form(req)
         if self._site.access.is_guarded and not found.credentials and not req.path.startswith(OPEN):
             raise Unauthorized(challenge="")
 
@@ -234,8 +234,8 @@ class Gate:
         place = self._site.settings.public_url or req.forwarded_prefix
         return f"{SECURE_COOKIE if self._is_https(req) else PLAIN_COOKIE}-{digest(place)[:8]}"
 
-    def _check_origin(self, req: BrowserRequest) -> None:
-        """Read a form. Raises Forbidden for that of another site."""
+    def _read_form(self, req: BrowserRequest) -> None:
+        """Read the fields of a form. Raises Forbidden for that of another site."""
         if req.get_header("Sec-Fetch-Site", default="same-origin") != "same-origin":
             raise Forbidden("This form was sent by a page of another site.")
         if req.content_length is None:

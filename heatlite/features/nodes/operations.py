@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from heatlite.features.nodes.agents.client import Agents
-from heatlite.features.nodes.agents.registration import Nodes
+from heatlite.features.nodes.agents.registration import NodeRegistry
 from heatlite.features.nodes.playbooks import Playbooks
 from heatlite.features.nodes.requests import NodeRequests
 from heatlite.features.nodes.transitions import NodeLedger
@@ -19,6 +19,6 @@ class NodeOperations:
         store, clock, settings = core.store, core.clock, core.settings
         self.ledger = ledger = NodeLedger(store, clock)
         self.agents = Agents(settings)
-        self.nodes = Nodes(store, clock, self.agents)
+        self.nodes = NodeRegistry(store, clock, self.agents)
         self.requests = NodeRequests(store, clock, settings, ledger)
         self.playbooks = Playbooks(store, clock, settings, core.admission, core.reader, ledger)

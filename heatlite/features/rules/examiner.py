@@ -20,7 +20,7 @@ from heatlite.features.rules.errors import RuleDenied, ScalingDenied
 from heatlite.features.rules.feature import RulesSettings
 from heatlite.features.rules.judging import Judgement, judged, may_ask
 from heatlite.features.rules.metrics import ERRORS, RESULTS
-from heatlite.features.rules.scene import OCCASIONS, scene, told
+from heatlite.features.rules.scene import OCCASIONS, endpoint_request, scene
 from heatlite.store.records import ActionRecord, StackRecord
 from heatlite.store.store import Store
 
@@ -97,7 +97,7 @@ class RuleExaminer(Examiner):
             return None
         digest, seen = asked.shown(plan).digest, scene(self._store, asked, plan, self._clock.now())
         return EndpointAnswers(
-            plan, digest, self.endpoints.ask(endpoints, told(asked.context.request_id, digest, seen))
+            plan, digest, self.endpoints.ask(endpoints, endpoint_request(asked.context.request_id, digest, seen))
         )
 
     def rules(self, asked: PreparedRequest) -> Sequence[PlacedRule]:

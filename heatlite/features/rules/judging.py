@@ -25,11 +25,11 @@ class Judgement:
         """Add what a rule says about a resource, or about the plan. A text is its error."""
         rule = placed.rule
         if result is True:
-            self._find(placed, rule.then, path, rule.message)
+            self._add_finding(placed, rule.then, path, rule.message)
         elif isinstance(result, str):
             self.errors += 1
             effect = rule.then if rule.on_error is UNSET else rule.on_error
-            self._find(placed, effect, path, f"{rule.message} (the rule could not be evaluated: {result})")
+            self._add_finding(placed, effect, path, f"{rule.message} (the rule could not be evaluated: {result})")
 
     def add_answer(self, placed: PlacedRule, answer: EndpointAnswer | str) -> None:
         """Add what the endpoint of a rule says. A text is its error."""
@@ -39,11 +39,11 @@ class Judgement:
             result = RuleResult(answer.result)
             message = placed.rule.message if isinstance(answer.message, UnsetType) else printable(answer.message)
             if not answer.findings:
-                self._find(placed, result, None, message)
+                self._add_finding(placed, result, None, message)
             for one in answer.findings:
-                self._find(placed, result, printable(one.path), printable(one.message))
+                self._add_finding(placed, result, printable(one.path), printable(one.message))
 
-    def _find(self, placed: PlacedRule, result: RuleResult, path: str | None, message: str) -> None:
+    def _add_finding(self, placed: PlacedRule, result: RuleResult, path: str | None, message: str) -> None:
         self.findings.append(Finding(placed.rule.name, placed.origin, result, path, message))
 
     @property
@@ -54,7 +54,7 @@ class Judgement:
 
     @property
     def strictest(self) -> RuleResult | None:
-        """The strictest result; None if no rule strikes."""
+        """The strictest result; None if no rule applies."""
         ranks = [*RuleResult]
         return max((one.result for one in self.findings), key=ranks.index, default=None)
 

@@ -70,7 +70,7 @@ def scene(store: Store, asked: PreparedRequest, preview: StackPreview, now: floa
     return RuleScene(plan, user, datetime.fromtimestamp(now // 60 * 60, UTC), seen)
 
 
-def told(request_id: str, digest: str, seen: RuleScene) -> JsonMap:
+def endpoint_request(request_id: str, digest: str, seen: RuleScene) -> JsonMap:
     """Return what endpoints are told of a plan with a digest."""
     return {
         "rules": VERSION,

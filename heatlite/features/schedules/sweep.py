@@ -51,7 +51,7 @@ class ScheduleSweep:
         tasks: Tasks,
         author_of: Callable[[ScheduleRecord, StackRecord], Context],
     ) -> None:
-        """`author_of` returns the user who set a schedule, with the rights of now."""
+        """`author_of` returns the user who set a schedule, with the present rights."""
         self._store = store
         self._rows = store.of(SchedulesStore)
         self._clock = clock

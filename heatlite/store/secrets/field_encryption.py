@@ -88,7 +88,7 @@ class FieldEncryption:
 
     @property
     def cipher(self) -> Cipher | None:
-        """The cipher of `open_cipher`, opened on first use. Raises MissingKey, too."""
+        """The cipher, opened on first use. Raises as `open_cipher`."""
         with self._lock:
             if not self._is_open:
                 self._cipher = open_cipher(self._keys, self.database.path, self._has_secrets)

@@ -126,7 +126,7 @@ class ApprovalStore(FeatureStore):
         found = self._table.select("WHERE used_by = ? AND state = 'DONE'", (action_id,))
         return found[0] if found else None
 
-    def opens(self, stack_id: str, ids: Sequence[str] = ()) -> list[ApprovalRecord]:
+    def open_of_stack(self, stack_id: str, ids: Sequence[str] = ()) -> list[ApprovalRecord]:
         """Return the open approvals of a root stack, and those with some ids."""
         which = f"(stack_id = ? OR id IN ({marks(ids)}))" if ids else "stack_id = ?"
         return self._table.select(f"WHERE {which} AND state IN ('PENDING', 'APPROVED')", (stack_id, *ids))

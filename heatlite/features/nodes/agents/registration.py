@@ -64,7 +64,7 @@ class NodeListing(Struct, frozen=True):
     """Agents that the server has refused lately, by stack name and own name."""
 
 
-class Nodes:
+class NodeRegistry:
     """Registers agents and lists nodes."""
 
     def __init__(self, store: Store, clock: Clock, agents: Agents) -> None:

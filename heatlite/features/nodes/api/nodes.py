@@ -10,8 +10,7 @@ from heatlite.api.request import Request
 from heatlite.api.wire import bodies
 from heatlite.core.errors import EntityNotFound
 from heatlite.engine.operations.signals import Signals
-from heatlite.features.nodes.agents.registration import Nodes as NodeRegistry
-from heatlite.features.nodes.agents.registration import Registered
+from heatlite.features.nodes.agents.registration import NodeRegistry, Registered
 from heatlite.features.nodes.api import views as node_views
 from heatlite.plugin.signing import NODE
 from heatlite.store.records import ResourceRecord, StackRecord

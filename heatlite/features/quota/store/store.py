@@ -60,7 +60,7 @@ class QuotaStore(FeatureStore):
         """Remove the reservation of an action, if it has one, and note that.
 
         `lock` locks the place of the reservation, so that releases become visible in their order. A release without
-        amounts says that limits are to be read again: of an action that changes them, or has `failed`, maybe at one.
+        amounts says that limits are to be read again: of an action that changes them, or has `failed`, perhaps at one.
         """
         sql = "SELECT place, amounts FROM quota_reservation WHERE action_id = ?"
         for place, amounts in self.database.read(sql, (action_id,)):

@@ -66,7 +66,7 @@ class ExpirySweep:
         clouds: StackClouds,
         author_of: Callable[[ExpiryRecord, StackRecord], Context],
     ) -> None:
-        """`author_of` returns the user who set an expiry, with the rights of now.
+        """`author_of` returns the user who set an expiry, with the present rights.
 
         It raises what forbids all.
         """

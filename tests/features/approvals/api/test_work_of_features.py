@@ -204,7 +204,7 @@ def test_the_migration_asks_for_what_waits(server: wiring.Embedded) -> None:
         assert (found["subject"], found["state"]) == (work.subject, "PENDING")
         work.new("reject", 200)
         assert work.state() in AFTER[work.subject, "reject"]
-    assert server.store.of(ApprovalStore).opens(works[0].stack.id) == []
+    assert server.store.of(ApprovalStore).open_of_stack(works[0].stack.id) == []
 
 
 @pytest.mark.parametrize("subject", SUBJECTS)

@@ -357,7 +357,7 @@ ROWS = [
         (planner.plan_lock(ROWS), "made asleep"),
         (planner.plan_unlock(ROWS), "locked both"),
         (planner.plan_nested(ROWS, Outcome.LOCK), "made asleep"),
-        (planner.plan_cleanup(ROWS, ["made1"]), "never going asleep locked both"),
+        (planner.plan_deletions(ROWS, ["made1"]), "never going asleep locked both"),
     ],
 )
 def test_each_operation_takes_its_rows(plan: Plan, names: str) -> None:
@@ -367,7 +367,7 @@ def test_each_operation_takes_its_rows(plan: Plan, names: str) -> None:
 def test_requirements_come_first_and_dependents_go_first() -> None:
     rows = [stored("a"), stored("b", "a")]
     assert shown(planner.plan_check(rows)) == {"a1": ("check", ""), "b1": ("check", "a1")}
-    assert shown(planner.plan_cleanup(rows, [])) == {"a1": ("delete", "b1"), "b1": ("delete", "")}
+    assert shown(planner.plan_deletions(rows, [])) == {"a1": ("delete", "b1"), "b1": ("delete", "")}
 
 
 def test_a_row_is_passed_over_unless_an_older_one_uses_it() -> None:
@@ -379,7 +379,7 @@ def test_a_row_is_passed_over_unless_an_older_one_uses_it() -> None:
 
 def test_rows_in_a_circle_can_be_deleted() -> None:
     rows = [stored("a", "b"), stored("b", "a"), stored("c", "a")]
-    assert shown(planner.plan_cleanup(rows, [])) == {
+    assert shown(planner.plan_deletions(rows, [])) == {
         "a1": ("delete", "c1"),
         "b1": ("delete", ""),
         "c1": ("delete", ""),
