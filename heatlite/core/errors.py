@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from heatlite.core.json import JsonMap
-from heatlite.core.wire.why import Holder, WayOut
+from heatlite.core.wire.why import Holder, WayOut, words
 
 MOST_NAMED = 10
 """Maximum number of names in a text."""
@@ -137,7 +137,10 @@ class Conflict(HeatliteError):
     """Reason that a signal without effect tells."""
 
     ways: ClassVar[Sequence[WayOut]] = ()
-    """Steps that lead on. Texts and commands are format strings over the fields and `stack_name`."""
+    """Steps that lead on.
+
+    Texts and commands are format strings over the fields and `stack_name`. A tuple is several words of a command.
+    """
 
     def __init__(
         self,
@@ -159,9 +162,10 @@ class Conflict(HeatliteError):
         if self.way_out:
             return [*self.way_out]
         known, found = {**names, **self.fields}, list[WayOut]()
+        quoted = {name: words(*one) if isinstance(one, tuple) else words(str(one)) for name, one in known.items()}
         for one in self.ways:
             with suppress(KeyError):
-                command = None if one.command is None else one.command.format(**known)
+                command = None if one.command is None else one.command.format(**quoted)
                 found.append(replace(one, text=one.text.format(**known), command=command))
         return found
 

@@ -646,7 +646,7 @@ def test_heal_shows_its_plan_and_repairs(heat: Heat, capsys: pytest.CaptureFixtu
     assert command("heal s -y") == 1
     held = capsys.readouterr().err
     assert "mode_off holds the repair of a" in held
-    assert "heatlite heal s a --ignore mode_off" in held
+    assert "heatlite heal --ignore mode_off s a" in held
     assert command("heal s a -y --step replace --ignore mode_off") == 0
     assert "± a  (OS::Heat::TestResource)" in capsys.readouterr().out
     assert heat.call("GET", f"{path}/resources/a").json["resource"]["physical_resource_id"] != before

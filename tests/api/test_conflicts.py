@@ -4,6 +4,7 @@ Answers of all tests of the API are checked in `Heat.call`.
 """
 
 import re
+import shlex
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -48,6 +49,22 @@ def test_the_ways_out_of_a_kind_are_complete_with_its_fields() -> None:
             assert needed <= placeholders(one.text) | ALWAYS | GIVEN, one.__name__
             command = None if way.command is None else way.command.format(**dict.fromkeys(needed, "web"))
             assert command is None or is_complete(command), (one.__name__, command)
+
+
+def test_a_name_is_one_word_of_a_command() -> None:
+    name, named = "--a b's {stack_name} $(id)", 0
+    for one in conflicts():
+        stated = type("Stated", (Conflict,), {"ways": one.ways})
+        needed = {word for way in one.ways for word in placeholders(way.text) | placeholders(way.command or "")}
+        for given in (name, (name, name)):
+            found = stated("x", **dict.fromkeys(needed, given)).steps({})
+            assert len(found) == len(one.ways)
+            for way, step in zip(one.ways, found, strict=True):
+                words, number = shlex.split(step.command or ""), len(placeholders(way.command or ""))
+                assert words.count(name) == number * (1 if given == name else 2), step
+                assert name not in words or "--" in words[: words.index(name)], step
+                named += number
+    assert named > 20
 
 
 def placeholders(text: str) -> set[str]:

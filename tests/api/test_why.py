@@ -1,7 +1,8 @@
 """Reasons of a stack: each alone, and each pair; each way out is open."""
 
 import re
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from tests.tables import sampled
 from tests.ways_out import is_complete
 
 from .conftest import template
-from .why_states import PAIRS, STATES, World, identifier
+from .why_states import NAMES, PAIRS, STATES, World, identifier
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "why.md"
 
@@ -39,8 +40,12 @@ class Undo(Exception):
     """Undoes what a test has written."""
 
 
-def world_of(server: wiring.Embedded, names: Sequence[str]) -> World:
-    world = World(server)
+HOSTILE = {name: f"--{name} it's \"é\"; `id` #?%2F&" for name in NAMES}
+"""Names that a shell, a command line or a URL reads as something else."""
+
+
+def world_of(server: wiring.Embedded, names: Sequence[str], called: Mapping[str, str] = {}) -> World:
+    world = World(server, called)
     for name in names:
         with world.store.transaction():
             STATES[name].write(world)
@@ -107,6 +112,19 @@ def sent(world: World, way: Any) -> int:
 @pytest.mark.parametrize("name", STATES)
 def test_each_reason_alone(idle: wiring.Embedded, name: str) -> None:
     check(world_of(idle, [name]), [name])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STATES)
+def test_names_that_are_no_words(idle: wiring.Embedded, name: str) -> None:
+    """A name is one word of a command and no option; a path leads to its resource."""
+    world = world_of(idle, [name], HOSTILE)
+    check(world, [name])
+    for way in (way for fact in world.why()["facts"] for way in fact["way_out"]):
+        words = shlex.split(way["command"] or "")
+        options = words[: words.index("--")] if "--" in words else words
+        assert [one for one in words if "id" in one and one.startswith("--") and one not in HOSTILE.values()] == []
+        assert [one for one in options if one in HOSTILE.values()] == [], way
 
 
 @pytest.mark.parametrize(("one", "other"), sampled(PAIRS, 12))

@@ -5,6 +5,7 @@ They are written as they would be found, so that each pair can be made. No engin
 
 from collections.abc import Callable, Mapping
 from itertools import count
+from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct
@@ -50,7 +51,6 @@ NAMES = ("a", "b", "c", "d")
 TEMPLATE = {
     "heat_template_version": "2021-04-16",
     "parameters": {"p": {"type": "string", "default": ""}},
-    "resources": {name: {"type": "OS::Heat::RandomString"} for name in NAMES},
 }
 
 
@@ -62,12 +62,15 @@ def identifier() -> str:
 class World:
     """A stack at rest, and what the states write to it."""
 
-    def __init__(self, server: wiring.Embedded) -> None:
+    def __init__(self, server: wiring.Embedded, names: Mapping[str, str] = MappingProxyType({})) -> None:
+        """`names` are others for its resources."""
+        self._names = {name: names.get(name, name) for name in NAMES}
         self.store: Store = server.store
         self.repairs = server.components.repairs
         self.now = server.components.clock.now()
         self.heat: Heat = new_project(server)
-        self.path = self.heat.create(TEMPLATE, wait=False)
+        resources = {name: {"type": "OS::Heat::RandomString"} for name in self._names.values()}
+        self.path = self.heat.create({**TEMPLATE, "resources": resources}, wait=False)
         self.id = self.path.rpartition("/")[2]
         with self.store.transaction():
             (action,) = self.store.actions.live([self.id])
@@ -83,7 +86,7 @@ class World:
                     identifier(), self.id, name, "OS::Heat::RandomString", "OS::Heat::RandomString", Verb.CREATE,
                     Status.COMPLETE, "state changed", self.now, self.now, name, name,
                 )
-                for name in NAMES
+                for name in self._names.values()
             ])
             self.engine(is_up=True)
 
@@ -94,7 +97,7 @@ class World:
         return found
 
     def row(self, name: str) -> ResourceRecord:
-        (found,) = self.store.resources.by_name(self.id, [name])
+        (found,) = self.store.resources.by_name(self.id, [self._names[name]])
         return found
 
     def engine(self, is_up: bool, **limits: Any) -> None:
@@ -332,7 +335,7 @@ def node_unhealthy(world: World) -> None:
 def _node(world: World, name: str, state: NodeState, reason: str = "") -> NodeRecord:
     rows, row = world.store.of(NodeStore), world.row(name)
     node = NodeRecord(
-        row.id, world.id, world.id, world.heat.project, name, "http://127.0.0.1:1", "s" * 32, "", 0, "1", (), False,
+        row.id, world.id, world.id, world.heat.project, row.name, "http://127.0.0.1:1", "s" * 32, "", 0, "1", (), False,
         state, reason, world.now,
     )
     if rows.nodes.get(row.id) is None:
@@ -370,9 +373,9 @@ def _incident(world: World, name: str, state: IncidentState, source: str = "aler
     row = world.row(name)
     world.store.of(HealingStore).incidents.insert_many([
         IncidentRecord(
-            identifier(), world.heat.project, source, world.id, world.id, name, name, "type:OS::Heat::RandomString",
-            row.id, row.physical_id or "", state, world.now, world.now, due=world.now + 1e6, summary="ServerDown",
-            **more,
+            identifier(), world.heat.project, source, world.id, world.id, row.name, row.name,
+            "type:OS::Heat::RandomString", row.id, row.physical_id or "", state, world.now, world.now,
+            due=world.now + 1e6, summary="ServerDown", **more,
         )
     ])
 
@@ -383,7 +386,7 @@ def proposed(world: World) -> None:
     world.store.of(HealingStore).policies.put(policy)
     row = replace(world.row("d"), verb=Verb.CHECK, status=Status.FAILED, status_reason="ServerDown")
     world.store.resources.save_many([row])
-    plan = world.repairs.plan(world.stack, Selection({"d": RepairStep.REPLACE}))
+    plan = world.repairs.plan(world.stack, Selection({row.name: RepairStep.REPLACE}))
     _incident(
         world, "d", IncidentState.PROPOSED, evidence_since=world.now, reason=Brake.AWAITING_APPROVAL,
         plan_digest=plan.shown.digest, is_marked=True,

@@ -117,8 +117,8 @@ class Town:
 
     def below(self, name: str) -> str:
         """The path of the nested stack of a resource."""
-        (one,) = [one for one in self.store.stacks.descendants(self.root) if one.parent_resource == name]
-        return f"/stacks/{one.name}/{one.id}"
+        (one,) = [one for one in self.store.stacks.descendants(self.root) if one.parent_resource == self.named(name)]
+        return f"/stacks/{quote(one.name)}/{one.id}"
 
     def act(self, path: str, action: JsonMap, ends: str | None = None) -> None:
         self.heat.call("POST", f"{path}/actions", action, 200)
@@ -226,7 +226,7 @@ def protected(name: str | None) -> Callable[[Town], None]:
     def protect(town: Town) -> None:
         group, _, member = (name or "").rpartition("/")
         path = town.below(group) if group else town.path
-        town.act(path, {"protect": {"resource": member} if member else {}})
+        town.act(path, {"protect": {"resource": town.named(member)} if member else {}})
 
     return protect
 
@@ -424,6 +424,26 @@ def test_names_in_unicode(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None
         town.settle()
         assert town.first_plan() == {}, name
         assert "?" not in str(town.heat.get(f"{town.path}/drift"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("circumstance", ["nested stack locked", "group locked", "resource protected", "busy"])
+def test_ways_out_of_names_that_are_no_words(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, circumstance: str
+) -> None:
+    """Commands, which `Heat.call` checks, are for a shell, and paths for requests."""
+    names = {one: f"-{one} it's \"é\"; `id` #?%2F&" for one in ("a", "b", "n", "g", "new", "other")}
+    prepare, refusals, _ = CIRCUMSTANCES[circumstance]
+    town = Town(bench, monkeypatch, names)
+    digests = {name: town.plan(name).json["plan"]["digest"] for name in OPERATIONS}
+    prepare(town)
+    for name, refusal in refusals.items():
+        answer = town.ask(name, digests[name])
+        assert said(answer) == refusal, answer.text
+        paths = [way["path"] for way in answer.json["error"]["way_out"] if way["path"] is not None]
+        assert paths
+        for path in paths:
+            assert town.heat.call("POST", path, {}).status_int == 400, path
 
 
 @pytest.mark.slow

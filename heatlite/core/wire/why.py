@@ -1,5 +1,7 @@
 """Wire types of the reasons why a stack is as it is."""
 
+import shlex
+
 from heatlite.core.json import AnyMap
 from heatlite.core.wire.base import Answer, Count, Time
 
@@ -10,7 +12,10 @@ class WayOut(Answer, frozen=True, kw_only=True):
     text: str
     """The effect of the step, or what to wait for."""
     command: str | None = None
-    """The command that does it, complete but for ``FILE``: a definition that has to change."""
+    """The command that does it, for a shell.
+
+    It is complete but for ``FILE``: a definition that has to change.
+    """
     method: str | None = None
     """The method of the request that does it, or ``null``."""
     path: str | None = None
@@ -63,3 +68,11 @@ class Why(Answer, frozen=True, kw_only=True):
     """The facts: what holds the stack now, then failures, then what the next update does in another way."""
     hidden: Count
     """Number of facts that are not for this caller."""
+
+
+def words(*names: str) -> str:
+    """Return names as words of a command for a shell.
+
+    None is an option: those that look like one stand behind ``--``.
+    """
+    return ("-- " if any(one.startswith("-") for one in names) else "") + shlex.join(names)

@@ -21,7 +21,7 @@ from heatlite.core.errors import (
     StackLocked,
 )
 from heatlite.core.status import ActionStatus, Status, Verb, state
-from heatlite.core.wire.why import WayOut
+from heatlite.core.wire.why import WayOut, words
 from heatlite.engine.state.steps_out import acting, cancel, locking, on_stack, resume, unlock, updates, wait
 from heatlite.store.records import ActionRecord, LockRecord, StackRecord
 
@@ -257,10 +257,10 @@ def _ends(action: ActionRecord) -> list[WayOut]:
 def _unlocks(stack: StackRecord, caller: Context | None) -> list[WayOut]:
     """Return the steps that lift a lock."""
     if (stack.verb, stack.status) == (Verb.UNLOCK, Status.IN_PROGRESS):
-        return [WayOut(text="wait until the lock is lifted", command=f"heatlite lock-status {stack.name}")]
+        return [WayOut(text="wait until the lock is lifted", command=f"heatlite lock-status {words(stack.name)}")]
     if stack.lock is not None and stack.lock.by_admin and caller is not None and not caller.is_admin:
         text = "shows the lock, which an administrator has to lift"
-        return [WayOut(text=text, command=f"heatlite lock-status {stack.name}")]
+        return [WayOut(text=text, command=f"heatlite lock-status {words(stack.name)}")]
     return [unlock(stack)]
 
 
@@ -288,7 +288,7 @@ def _state_refusal(
         text = f"Stack {stack.name} is {now}: there is no failed create or update to go on with."
         return InvalidStackState(text + (way_on if verb is Verb.RESTORE else ""), way_out=[updates(stack)])
     if operation in UPDATES and verb in (Verb.SUSPEND, Verb.DELETE):
-        way_on = f" Resume it first: openstack stack resume {stack.name}." if verb is Verb.SUSPEND else ""
+        way_on = f" Resume it first: openstack stack resume {words(stack.name)}." if verb is Verb.SUSPEND else ""
         return NotSupported(f"Updating a stack when it is {now} is not supported.{way_on}")
     return _unreached(operation, stack) if operation in REDEFINES else None
 
@@ -298,11 +298,12 @@ def _unreached(operation: Operation, stack: StackRecord) -> HeatliteError | None
     verb, status = stack.state_without_lock
     if status is not Status.FAILED or verb is Verb.CHECK:
         return None
-    way_on = f"Bring it to its definition first: heatlite retry {stack.name}, or heatlite up."
+    retry = f"heatlite retry {words(stack.name)}"
+    way_on = f"Bring it to its definition first: {retry}, or heatlite up."
     text = f"Stack {stack.name} is {state(verb, status)}, so {operation} is refused. {way_on}"
     steps = [updates(stack)]
     if verb in RETRIES:
-        steps.insert(0, on_stack(stack, "retry", "continues where it has failed", f"heatlite retry {stack.name}"))
+        steps.insert(0, on_stack(stack, "retry", "continues where it has failed", retry))
     return InvalidStackState(text, way_out=steps)
 
 
@@ -322,7 +323,8 @@ def _locked_text(operation: Operation, stack: StackRecord, caller: Context | Non
         if caller is not None and not caller.is_admin:
             return text + " An administrator has set it, so only an administrator can lift it: ask one."
         as_admin = ", as an administrator" if caller is None else ""
-    return text + f" To lift it{as_admin}: heatlite unlock {stack.name}, or openstack stack unlock {stack.name}."
+    name = words(stack.name)
+    return text + f" To lift it{as_admin}: heatlite unlock {name}, or openstack stack unlock {name}."
 
 
 def _described(stack: StackRecord) -> str:

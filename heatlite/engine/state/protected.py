@@ -51,8 +51,7 @@ class Protected(Struct, frozen=True):
         body = canonical({"unprotect": None if self.resource is None else {"resource": self.resource}})
         return (
             f"{what} is protected since {to_text(record.at)} by {record.by}, {reason}. To lift that:"
-            f" {self.way_out.command}, or POST"
-            f" /v1/{stack.project}/stacks/{stack.name}/{stack.id}/actions with the body {body}."
+            f" {self.way_out.command}, or POST {self.way_out.path} with the body {body}."
         )
 
 

@@ -3,15 +3,17 @@
 Errors and the reasons of stacks show them.
 """
 
+from urllib.parse import quote
+
 from heatlite.core.clock import to_text
 from heatlite.core.json import JsonMap
-from heatlite.core.wire.why import Holder, WayOut
+from heatlite.core.wire.why import Holder, WayOut, words
 from heatlite.store.records import ActionRecord, StackRecord
 
 
 def stack_path(stack: StackRecord, rest: str = "") -> str:
     """Return the path of a stack in the API, or of a part of it."""
-    return f"/v1/{stack.project}/stacks/{stack.name}/{stack.id}{rest}"
+    return f"/v1/{quote(stack.project, safe='')}/stacks/{quote(stack.name, safe='')}/{stack.id}{rest}"
 
 
 def acting(action: ActionRecord) -> Holder:
@@ -56,18 +58,20 @@ def on_stack(stack: StackRecord, key: str, text: str, command: str, options: Jso
 
 def updates(stack: StackRecord) -> WayOut:
     """Return the step of an update with a corrected definition."""
-    return WayOut(text="updates the stack with a corrected definition", command=f"heatlite up FILE -n {stack.name}")
+    command = f"heatlite up FILE -n {words(stack.name)}"
+    return WayOut(text="updates the stack with a corrected definition", command=command)
 
 
 def unlock(stack: StackRecord) -> WayOut:
     """Return the step that lifts the lock of a stack."""
-    return on_stack(stack, "unlock", f"lifts the lock of {stack.name}", f"heatlite unlock {stack.name}")
+    return on_stack(stack, "unlock", f"lifts the lock of {stack.name}", f"heatlite unlock {words(stack.name)}")
 
 
 def unprotect(stack: StackRecord, resource: str | None = None) -> WayOut:
     """Return the step that lifts the protection of a stack, or of a resource of it."""
     options: JsonMap | None = None if resource is None else {"resource": resource}
-    command = f"heatlite unprotect {stack.name}" + ("" if resource is None else f" {resource}")
+    names = (stack.name,) if resource is None else (stack.name, resource)
+    command = f"heatlite unprotect {words(*names)}"
     return on_stack(stack, "unprotect", "lifts the protection", command, options)
 
 

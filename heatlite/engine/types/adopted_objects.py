@@ -14,7 +14,7 @@ from heatlite.core.clock import to_text
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.errors import EntityNotFound, ObjectNotReady, ObjectOwned, ResourceTypeUnavailable
 from heatlite.core.json import Json, JsonMap, as_map, as_text, dump
-from heatlite.core.wire.why import Holder, WayOut
+from heatlite.core.wire.why import Holder, WayOut, words
 from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.plugin.groups import SizedGroup
 from heatlite.plugin.nested import StackResource
@@ -154,7 +154,7 @@ class AdoptedObjects:
         parents = self._store.resources.by_name(owner.parent_id or "", [owner.parent_resource or ""])
         if not any(issubclass(self._resources.type_named(one.mapped_type), SizedGroup) for one in parents):
             return ObjectOwned(text, holder=held, stack_name=root, path=path)
-        leave = WayOut(text="lets it leave its group", command=f"heatlite group leave {root} {group} {row.name}")
+        leave = WayOut(text="lets it leave its group", command=f"heatlite group leave {root} {words(group, row.name)}")
         return ObjectOwned(text, holder=held, way_out=[leave])
 
     def _taken(self, cloud: CloudIdentity | None, wanted: Collection[_Wanted]) -> dict[str, str]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from heatlite.core.clock import to_text
 from heatlite.core.errors import PlanChanged, abbreviated, features_off
 from heatlite.core.status import NOT_ROLLED_BACK, ActionStatus, Status, Verb, state
-from heatlite.core.wire.why import Fact, WayOut
+from heatlite.core.wire.why import Fact, WayOut, words
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.hooks import waits_at, waits_until
 from heatlite.engine.state.steps_out import stack_path, unprotect
@@ -120,7 +120,7 @@ def _locks(tree: ExplainedTree) -> Iterator[Told]:
         why = f": {lock.reason}" if lock.reason else ""
         ways = Ways(tree)
         call = WayCall("GET", stack_path(stack, "/lock"))
-        ways.send("shows the requests that the lock refused", f"heatlite lock-status {stack.name}", call)
+        ways.send("shows the requests that the lock refused", f"heatlite lock-status {words(stack.name)}", call)
         ways.unlock(stack)
         yield Told(
             Fact(
@@ -266,7 +266,7 @@ def _baking(tree: ExplainedTree, action: ActionRecord) -> Told:
     is_over = bake.until <= tree.now
     text = f"{named}. Its time was over at {until}, but nobody can tell whether all is well" if is_over else named
     ways = Ways(tree)
-    ways.act(Operation.CANCEL_UPDATE, stack, "takes the update back", f"openstack stack cancel {stack.name}")
+    ways.act(Operation.CANCEL_UPDATE, stack, "takes the update back", f"openstack stack cancel {words(stack.name)}")
     if not is_over:
         text = f"{text}, at least until {until}"
         ways.tell(f"wait until {until}")
@@ -348,7 +348,7 @@ def _hooks(tree: ExplainedTree) -> Iterator[Told]:
         ways = Ways(tree)
         ways.send(
             f"ends the wait of {path}",
-            f"openstack stack hook clear --{hook} {stack.name} {row.name}",
+            f"openstack stack hook clear --{hook} {words(stack.name, row.name)}",
             WayCall("POST", stack_path(stack, f"{resource_path(row.name)}/signal"), {"unset_hook": hook}),
         )
         if until is not None:
@@ -565,7 +565,7 @@ def _marked(tree: ExplainedTree) -> Iterator[Told]:
             Operation.MARK_HEALTHY,
             tree.root,
             "takes the mark back",
-            f"heatlite mark-healthy {tree.root.name} {path}",
+            f"heatlite mark-healthy {tree.root.name} {words(path)}",
             WayCall("PATCH", stack_path(tree.root, resource_path(path)), {"mark_unhealthy": False}),
         )
         ways.tell("replaces what is not well", f"heatlite up FILE -n {tree.root.name}")

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from heatlite.core.errors import StackLocked
 from heatlite.core.json import JsonMap
 from heatlite.core.status import ActionStatus, Status, Verb
-from heatlite.core.wire.why import Fact, WayOut
+from heatlite.core.wire.why import Fact, WayOut, words
 from heatlite.engine.state import steps_out
 from heatlite.engine.state.conflict_rules import UPDATES, Operation
 from heatlite.engine.state.steps_out import stack_path
@@ -144,7 +144,8 @@ class Ways:
         """
         if operation not in UPDATES or stack.state_without_lock != (Verb.SUSPEND, Status.COMPLETE):
             return None
-        command, call = f"openstack stack resume {stack.name}", WayCall("POST", stack_path(stack, "/actions"), RESUME)
+        command = f"openstack stack resume {words(stack.name)}"
+        call = WayCall("POST", stack_path(stack, "/actions"), RESUME)
         return self.send(f"resumes {stack.name}", command, call)
 
     def _unlocked(self, operation: Operation, stack: StackRecord) -> int | None:

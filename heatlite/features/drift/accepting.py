@@ -16,6 +16,7 @@ from heatlite.core.json import JsonMap, pointer
 from heatlite.core.redaction.masking import Mask, hiding
 from heatlite.core.status import Status, state
 from heatlite.core.wire.base import Paths
+from heatlite.core.wire.why import words
 from heatlite.engine.operations.redefining.changes import Redefining, Redefinition
 from heatlite.engine.operations.redefining.planning import waiting
 from heatlite.engine.operations.redefining.tree import DefinedStack, DefinedTree, Draft, Path, RowChanges
@@ -42,7 +43,7 @@ MAX_DIFFERENCES = 1000
 ACCEPTED = "the definition takes over what the object has"
 """Cause in a plan."""
 NOT_DRIFTED = "Nothing of {} is drifted in stack {}. List what is: heatlite drift {}."
-NOT_WELL = "Resource {0} of stack {1} is {2}. Nothing was done. Repair it first: heatlite heal {1} {0}."
+NOT_WELL = "Resource {0} of stack {1} is {2}. Nothing was done. Repair it first: heatlite heal {1} {3}."
 NOT_SEEN = "The object of {} in stack {} cannot be read: {}. Nothing was done. Try again later."
 
 
@@ -175,7 +176,7 @@ class Accepting:
             if not is_drifted:
                 raise InvalidStackState(NOT_DRIFTED.format(path, stack.name, stack.name))
             if row.status is not Status.COMPLETE:
-                raise InvalidStackState(NOT_WELL.format(path, stack.name, state(row.verb, row.status)))
+                raise InvalidStackState(NOT_WELL.format(path, stack.name, state(row.verb, row.status), words(path)))
         return placed
 
     def _seen(self, root: StackRecord, level: DefinedStack, row: ResourceRecord, asked: AcceptRequest) -> _Seen:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from heatlite.core.clock import to_text
 from heatlite.core.json import as_map
-from heatlite.core.wire.why import Fact
+from heatlite.core.wire.why import Fact, words
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.steps_out import stack_path
 from heatlite.engine.why.tree import ExplainedTree, Told
@@ -34,7 +34,7 @@ def _told(tree: ExplainedTree, one: Listed) -> Told:
     seen = ways.send(
         "shows what differs", f"heatlite drift show {root.name}", WayCall("GET", stack_path(root, "/drift"))
     )
-    command, asked = f"heatlite drift revert {root.name} {path}", as_map({"revert_drift": {"resources": [path]}})
+    command, asked = f"heatlite drift revert {root.name} {words(path)}", as_map({"revert_drift": {"resources": [path]}})
     revert = WayCall("POST", stack_path(root, "/actions"), asked)
     ways.operation(Operation.REVERT, root, "puts it back", command, revert, seen)
     ways.tell("makes the definition say it", f"heatlite drift accept {root.name}")

@@ -1,10 +1,9 @@
 """Refusals of guards."""
 
-from shlex import quote as shell_quoted
 from urllib.parse import quote
 
 from heatlite.core.errors import Conflict
-from heatlite.core.wire.why import Holder, WayOut
+from heatlite.core.wire.why import Holder, WayOut, words
 from heatlite.features.guards.store.records import StandingAlert
 
 
@@ -19,7 +18,7 @@ class GuardFiring(Conflict):
     def __init__(self, alert: StandingAlert, stack_name: str) -> None:
         look = WayOut(
             text="looks whether it is over",
-            command=f"heatlite health source show {shell_quoted(alert.source)}",
+            command=f"heatlite health source show {words(alert.source)}",
             method="GET",
             path=f"/v1/{alert.project}/health/{quote(alert.source, safe='')}",
         )

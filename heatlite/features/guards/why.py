@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from heatlite.core.wire.why import words
 from heatlite.engine.state.steps_out import stack_path
 from heatlite.engine.why.tree import ExplainedTree, Told
 from heatlite.engine.why.ways import WayCall, Ways, with_first
@@ -17,5 +18,5 @@ def with_end(tree: ExplainedTree, told: Sequence[Told]) -> list[Told]:
 def _with_end(tree: ExplainedTree, told: Told) -> Told:
     stack, ways = tree.by_id[told.stack_id], Ways(tree)
     call = WayCall("POST", stack_path(stack, "/actions"), {"end_bake": None})
-    ways.send("ends the bake: the old objects are deleted", f"heatlite end-bake {stack.name}", call)
+    ways.send("ends the bake: the old objects are deleted", f"heatlite end-bake {words(stack.name)}", call)
     return replace(told, fact=with_first(told.fact, ways.steps))

@@ -1,13 +1,14 @@
 """Facts on what is reported, and on what holds its repair."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from urllib.parse import quote
 
 from msgspec.structs import replace
 
 from heatlite.core.clock import to_text
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Verb
-from heatlite.core.wire.why import Fact
+from heatlite.core.wire.why import Fact, words
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.steps_out import stack_path
 from heatlite.engine.why.tree import ExplainedTree, Told
@@ -77,14 +78,14 @@ def _switched_off(policy: TreePolicy, path: str, source: str) -> list[Brake]:
 
 def _heal(tree: ExplainedTree, ways: Ways, path: str, ignored: Sequence[Brake] = ()) -> None:
     options = "".join(f" --ignore {one}" for one in ignored)
-    command = f"heatlite heal {tree.root.name} {path}{options}"
+    command = f"heatlite heal{options} {tree.root.name} {words(path)}"
     asked: JsonMap = {"resources": [path], **({"ignore": [*ignored]} if ignored else {})}
     ways.planned(Operation.HEAL, tree.root, "repairs it, as far as the brakes allow", command, {"heal": asked})
 
 
 def _storm(tree: ExplainedTree, source: HealthSourceRecord) -> Told:
-    ways, path = Ways(tree), f"/v1/{source.project}/health/{source.name}/acknowledge"
-    command = f"heatlite health source acknowledge {source.name}"
+    ways, path = Ways(tree), f"/v1/{source.project}/health/{quote(source.name, safe='')}/acknowledge"
+    command = f"heatlite health source acknowledge {words(source.name)}"
     ways.send("ends the storm; its incidents need a new report", command, WayCall("POST", path))
     text = f"{source.name} reports many resources at once: nothing that it reports is marked or repaired"
     fact = Fact(
@@ -104,7 +105,7 @@ def _scope(tree: ExplainedTree, record: HealingScopeRecord) -> Iterator[Told]:
         yield Told(fact, root.id, SHOWS_SCOPES)
     if record.is_suspended:
         ways, path = Ways(tree), stack_path(root, "/healing/acknowledge")
-        command = f"heatlite healing acknowledge {root.name} {scope}"
+        command = f"heatlite healing acknowledge {root.name} {words(scope)}"
         if root.state_without_lock[0] is not Verb.DELETE:
             ways.send("lets it be repaired again", command, WayCall("POST", path, {"scope": scope}))
         text = f"{scope} is repaired no more: {record.failures} repairs have failed in a row"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from heatlite.core.clock import to_text
 from heatlite.core.json import Json
 from heatlite.core.status import ActionStatus, Status, Verb
-from heatlite.core.wire.why import Fact
+from heatlite.core.wire.why import Fact, words
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.steps_out import stack_path
 from heatlite.engine.why.tree import ExplainedTree, Told
@@ -81,7 +81,7 @@ def _node(tree: ExplainedTree, node: NodeRecord, work: Sequence[NodeActionRecord
     if any(row.id == node.id and (row.verb, row.status) == (Verb.CHECK, Status.FAILED) for row in tree.rows):
         code, text, since = "node_unhealthy", f"{path}: {UNHEALTHY}", None
         healthy = WayCall("PATCH", stack_path(tree.root, resource_path(path)), {"mark_unhealthy": False})
-        command = f"heatlite mark-healthy {tree.root.name} {path}"
+        command = f"heatlite mark-healthy {tree.root.name} {words(path)}"
         ways.operation(Operation.MARK_HEALTHY, tree.root, "lets it work again", command, healthy)
     elif node.state is NodeState.UNREACHABLE:
         code, text, since = "node_unreachable", f"{path} is UNREACHABLE: {node.reason}", node.seen_at

@@ -19,7 +19,7 @@ from heatlite.core.errors import (
 )
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
-from heatlite.core.wire.why import Holder
+from heatlite.core.wire.why import Holder, words
 from heatlite.engine.operations.redefining.changes import Redefinition
 from heatlite.engine.operations.redefining.planning import waiting
 from heatlite.engine.operations.redefining.tree import DefinedStack, RowChanges
@@ -96,14 +96,14 @@ class Detachments:
         held = self._store.held_resources([row.id for row in gone.values()])
         for path, row in gone.items():
             if row.is_locked and binds:
-                text = f"Resource {path} of stack {stack.name} is locked: heatlite unlock {stack.name}."
+                text = f"Resource {path} of stack {stack.name} is locked: heatlite unlock {words(stack.name)}."
                 raise InvalidStackState(text)
             if row.id in held:
                 raise ActionConflict(f"Resource {path} of stack {stack.name} cannot leave now: {held[row.id]}")
         places = [] if asked.as_external else [place for one in leaving for place in _readers(one)]
         if places:
             raise StillReferenced(
-                stack_name=stack.name, places=abbreviated(places), detached=" ".join(asked.resources)
+                stack_name=stack.name, places=abbreviated(places), detached=tuple(asked.resources)
             )
         wholes = {row.id: self._whole(one.level.stack, row) for one in leaving for row in one.rows.values()}
         edits = {one.level.path: _edits(one, wholes if asked.as_external else None) for one in leaving}

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from heatlite.core.errors import Conflict, Invalid, ObjectOwned, abbreviated
-from heatlite.core.wire.why import WayOut
+from heatlite.core.wire.why import WayOut, words
 
 MOST_NAMES = 20
 """Maximum number of resources that a text names."""
@@ -13,7 +13,7 @@ def given_up(error: Conflict) -> list[WayOut]:
     """Return the step that gives up an object where it is owned."""
     if not isinstance(error, ObjectOwned) or "path" not in error.fields:
         return []
-    command = f"heatlite detach {error.fields['stack_name']} {error.fields['path']}"
+    command = f"heatlite detach {words(str(error.fields['stack_name']), str(error.fields['path']))}"
     return [WayOut(text="gives it up alive there", command=command)]
 
 
@@ -57,7 +57,7 @@ class DefinitionOutdated(Conflict):
         super().__init__(
             given="earlier definition" if goes_back else "template",
             names=abbreviated(paths, MOST_NAMES, " "),
-            paths=" ".join(paths),
+            paths=tuple(paths),
             instead="Go back to a later one that has that (heatlite history shows the revisions)"
             if goes_back
             else "Add that to the template (--write does; GET …/template has it)",

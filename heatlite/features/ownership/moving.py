@@ -19,6 +19,7 @@ from heatlite.core.errors import (
 )
 from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.core.status import Status, Verb
+from heatlite.core.wire.why import words
 from heatlite.engine.admission.preparation import Prepared
 from heatlite.engine.operations.redefining.changes import Redefinition
 from heatlite.engine.operations.redefining.planning import Waiting, planned_before, waiting
@@ -290,7 +291,7 @@ class ResourceMoves:
             if row.id in held:
                 raise ActionConflict(f"Resource {path} of stack {stack.name} cannot move now: {held[row.id]}")
             if row.is_locked and binds:
-                text = f"Resource {path} of stack {stack.name} is locked: heatlite unlock {stack.name}."
+                text = f"Resource {path} of stack {stack.name} is locked: heatlite unlock {words(stack.name)}."
                 raise InvalidStackState(text)
 
     def _side(

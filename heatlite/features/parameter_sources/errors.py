@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from heatlite.core.clock import to_text
 from heatlite.core.errors import Conflict
 from heatlite.core.json import JsonMap, as_text
-from heatlite.core.wire.why import Holder, WayOut
+from heatlite.core.wire.why import Holder, WayOut, words
 from heatlite.store.records import StackRecord
 
 
@@ -38,11 +38,11 @@ class OutputInUse(Conflict):
         names = sorted({f"{one['stack_name']} ({one['parameter']} = {one['output']})" for one, _ in own})
         told = ", ".join([*names, *([f"{others} of other projects"] if others else [])])
         first, read_at = own[0] if own else readers[0]
-        name, parameter = first["stack_name"], first["parameter"]
+        name, parameter = str(first["stack_name"]), first["parameter"]
         insisting = WayOut(text="removes it nevertheless: the same request with force=true")
         way = WayOut(
             text=f"gives {parameter} of {name} a value of its own",
-            command=f"heatlite up FILE -n {name} -P {parameter}=VALUE",
+            command=f"heatlite up FILE -n {words(name)} -P {words(f'{parameter}=VALUE')}",
         )
         held = as_text(first["stack_id"]) if own else None
         super().__init__(

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from heatlite.core.clock import to_text
 from heatlite.core.errors import HeatliteError
 from heatlite.core.json import same
-from heatlite.core.wire.why import Fact
+from heatlite.core.wire.why import Fact, words
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.why.tree import ExplainedTree, Told
 from heatlite.engine.why.ways import Ways
@@ -72,10 +72,10 @@ def _told(tree: ExplainedTree, one: Reading, state: SourceState) -> Told:
     root, name, ways = tree.root, one.parameter, Ways(tree)
     if state is SourceState.GONE:
         text = f"{name} keeps the value of output {one.output} of stack {one.owner_name}, which is gone"
-        ways.tell("gives it another value", f"heatlite up FILE -n {root.name} -P {name}=VALUE")
+        ways.tell("gives it another value", f"heatlite up FILE -n {root.name} -P {words(f'{name}=VALUE')}")
     else:
         text = f"{name} is behind: output {one.output} of stack {one.owner_name} has another value by now, or none"
-        command = f"heatlite refresh {root.name} {name}"
+        command = f"heatlite refresh {root.name} {words(name)}"
         ways.planned(Operation.UPDATE, root, "reads it again", command, {"refresh": [name]}, is_update=True)
     since = to_text(one.read_at)
     fact = Fact(code="behind", what="stack", id=root.id, since=since, text=text, way_out=ways.steps)

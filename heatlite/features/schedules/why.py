@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from heatlite.core.clock import to_text
-from heatlite.core.wire.why import Fact
+from heatlite.core.wire.why import Fact, words
 from heatlite.engine.why.tree import ExplainedTree, Told
 from heatlite.engine.why.ways import Ways
 from heatlite.features.schedules.expiry.state import ExpiryRecord, ExpiryState
@@ -24,7 +24,7 @@ def _next(tree: ExplainedTree, found: ScheduleRecord | None) -> Iterator[Told]:
         return
     root, at = tree.root, to_text(found.next_at)
     ways = Ways(tree)
-    ways.tell("skips it until it is unpaused", f"heatlite schedule pause {root.name} {found.name}")
+    ways.tell("skips it until it is unpaused", f"heatlite schedule pause {root.name} {words(found.name)}")
     text = f"next: {found.task} at {at}, by schedule {found.name}"
     fact = Fact(code="scheduled", what="stack", id=root.id, until=at, text=text, way_out=ways.steps)
     yield Told(fact, root.id)

@@ -24,7 +24,7 @@ from heatlite.core.errors import (
 from heatlite.core.ids import random_id
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Status, Verb
-from heatlite.core.wire.why import WayOut
+from heatlite.core.wire.why import WayOut, words
 from heatlite.engine.operations.repairs import RepairPlan, Repairs
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.requests import ShownPlan
@@ -407,8 +407,8 @@ def held_error(held: frozenset[Brake], root: StackRecord, paths: Sequence[str]) 
     way, steps = "then try again", list[WayOut]()
     if held <= IGNORABLE:
         ignored = [brake for brake in Brake if brake in held]
-        words = "".join(f" --ignore {brake}" for brake in ignored)
-        command = f"heatlite heal {root.name} {' '.join(paths)}{words}"
+        options = "".join(f" --ignore {brake}" for brake in ignored)
+        command = f"heatlite heal{options} {root.name} {words(*paths)}"
         way = f'or ignore it: {command}; in a request: "ignore"'
         body: JsonMap = {"resources": [*paths], "ignore": [*ignored]}
         steps.append(on_stack(root, Operation.HEAL.value, "repairs it nevertheless", command, body))

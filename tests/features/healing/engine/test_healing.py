@@ -801,7 +801,7 @@ def test_a_held_approval_tells_how_to_repair_all_the_same(healing: Healing) -> N
     healing.policy(**{**AUTO, "mode": "propose"})
     incident, digest = proposal(healing)
     healing.policy(**{**AUTO, "mode": "propose"}, windows=[{"cron": "0 0 1 1 *", "duration": 3600}])
-    with pytest.raises(HealingHeld, match="or ignore it: heatlite heal s g/2 --ignore window_closed"):
+    with pytest.raises(HealingHeld, match="or ignore it: heatlite heal --ignore window_closed s g/2"):
         approve(healing, incident, digest)
 
 
