@@ -464,7 +464,7 @@ class SuppressedRecord(Struct, frozen=True):
     count: int = 1
     """Number of repeats, the first request included."""
     replayable: bool = True
-    """False if the body was too large to store."""
+    """False if the request was not kept whole."""
     query: str = ""
     """Query of the URL for a replay: ``force=true&approval=wait``."""
 

@@ -326,7 +326,7 @@ class TestList:
         (entry,) = listed(heat, path)
         assert (entry["replayable"], entry["effect"]["changed"]) == (False, ["a"])
         kind, text = heat.fault("POST", replay_url(path, entry), code=409)
-        assert (kind, "too large" in text) == ("InvalidStackState", True)
+        assert (kind, "not kept whole" in text) == ("InvalidStackState", True)
 
     @pytest.mark.slow
     def test_a_root_lists_and_replays_for_its_tree(self, heat: Heat) -> None:

@@ -155,6 +155,24 @@ def test_messages_go_from_names_to_rows(database: Store) -> None:
     assert [address for (address,) in found] == ["1", "1", "4", "an action"]
 
 
+@everywhere
+def test_deletions_without_their_query_are_not_replayed(database: Store) -> None:
+    """Without ``retain`` they would delete what was to stay."""
+    before(database, "0042_suppressed_queries")
+    rows = {("DELETE", ""): False, ("DELETE", "/snapshots/s"): True, ("PUT", ""): True, ("POST", "/actions"): True}
+    texts = dict.fromkeys(("target", "requested_by", "detail", "root_id", "author", "effect"), "{}")
+    for number, (method, path) in enumerate(rows, 1):
+        values: dict[str, Value] = {
+            **texts, "id": number, "stack_id": "s", "time": 1.0, "request": "x", "method": method, "path": path,
+            "digest": str(number), "last_time": 1.0, "times": 1, "replayable": True, "size": 1,
+        }  # fmt: skip
+        marks = ", ".join("?" * len(values))
+        change(database, f"INSERT INTO suppressed ({', '.join(values)}) VALUES ({marks})", *values.values())
+    database.upgrade()
+    found = database.database.read("SELECT replayable, query FROM suppressed ORDER BY id")
+    assert [(bool(replayable), query) for replayable, query in found] == [(one, "") for one in rows.values()]
+
+
 def report(store: Store) -> None:
     """Write a row of the example feature."""
     with store.transaction():

@@ -248,7 +248,7 @@ def _row(entry: Object) -> Object:
     """Return an entry with its stack and effect as text."""
     effect = an_object(entry.get("effect"))
     shown = ", ".join(f"{key}: {render.cell(value)}" for key, value in effect.items() if value not in ([], {}, None))
-    shown += "" if entry.get("replayable") else " (too large to be replayed)"
+    shown += "" if entry.get("replayable") else " (not kept whole: it cannot be replayed)"
     return {**entry, "stack": an_object(entry.get("stack")).get("name"), "effect": shown}
 
 

@@ -42,7 +42,7 @@ def _line(entry: dict[str, Any]) -> str:
     """Format ``7: 2026-11-21T09:00:00Z mark_unhealthy db (3 times) by mia in web …``."""
     times = f" ({entry['count']} times)" if entry["count"] > 1 else ""
     effect = heat_text(entry["effect"]) if entry["effect"] else ""
-    large = "" if entry["replayable"] else ", too large to be replayed"
+    large = "" if entry["replayable"] else ", not kept whole: it cannot be replayed"
     who = f"by {entry['requested_by']} in {entry['stack']['name']}{large}"
     return f"{entry['id']}: {entry['time']} {entry['request']} {entry['target']}{times} {who} {effect}".rstrip()
 

@@ -77,7 +77,10 @@ class SuppressedRequest(Answer, frozen=True):
     new values, hidden ones masked. ``problem`` names the error of a request that would be refused without a lock, too.
     """
     replayable: bool
-    """``true`` if it can be replayed. A body of more than 1 MiB is not kept."""
+    """``true`` if it can be replayed. A body of more than 1 MiB is not kept.
+
+    Earlier versions kept no queries: their deletions of stacks are not replayed.
+    """
     detail: Annotated[str, column(10)]
     """Answer to the request, with the lock that refused it."""
     query: str

@@ -105,7 +105,7 @@ class MaintenanceLock:
     ) -> tuple[StackRecord, SuppressedRecord, Replay]:
         """Return target stack, entry and replay context of a suppressed request.
 
-        Raises NotFound, and InvalidStackState for a request that was too large to store.
+        Raises NotFound, and InvalidStackState for a request that was not kept whole.
         """
         entry = self.suppressed(stack, entry_id)
         target = stack if entry.stack_id == stack.id else self._store.stacks.get(entry.stack_id)
@@ -113,7 +113,7 @@ class MaintenanceLock:
             raise NotFound(entity="Suppressed request", name=entry_id)
         if not entry.replayable:
             raise InvalidStackState(
-                f"Suppressed request {entry_id} was too large to store, so it cannot be replayed. Ask"
+                f"Suppressed request {entry_id} was not kept whole, so it cannot be replayed. Ask"
                 f" {entry.requested_by} to send it again, then drop the entry."
             )
         return target, entry, Replay(entry.stack_id, entry.id, restore_author(entry, stack.project), context.request_id)
