@@ -18,6 +18,7 @@ from heatlite.core.errors import (
     abbreviated,
 )
 from heatlite.core.json import Json, JsonMap, as_map
+from heatlite.core.redaction.masking import Mask
 from heatlite.core.status import Status, Verb
 from heatlite.core.wire.why import words
 from heatlite.engine.admission.preparation import Prepared
@@ -137,7 +138,7 @@ class ResourceMoves:
         is_given = asked.definition is not None
         groups = self._memberships(context, here, steps)
         renames = [step for step in steps if step.source.is_group and not step.crosses]
-        documents = _documents(renames if is_given else steps, groups)
+        documents = _documents(renames if is_given else steps, groups, self._core.reader.mask(here.root))
         if not is_given:
             definitions = [_edited(tree, steps, documents) for tree in trees]
         sides = [
@@ -385,8 +386,10 @@ def _require_only(level: DefinedStack, after: Definition, steps: Sequence[_Step]
 # -- definitions ---------------------------------------------------------------------------------------
 
 
-def _documents(steps: Sequence[_Step], groups: Mapping[Path, Membership]) -> dict[str, JsonMap]:
+def _documents(steps: Sequence[_Step], groups: Mapping[Path, Membership], mask: Mask) -> dict[str, JsonMap]:
     """Return the new templates of all stacks that take part, by id.
+
+    No hidden value of `mask`, which templates of groups have, goes to another one.
 
     Raises ReferencesCross.
     """
@@ -396,7 +399,7 @@ def _documents(steps: Sequence[_Step], groups: Mapping[Path, Membership]) -> dic
             found.setdefault(level.stack.id, {**level.definition.template.document})
         if not step.crosses:
             found[step.source.stack.id] = renamed(step.source.definition.template, step.names)
-    places = [place for step in steps if step.crosses for place in _carry(step, found)]
+    places = [place for step in steps if step.crosses for place in _carry(step, found, mask)]
     found |= {one.stack_id: one.template for one in groups.values()}
     if places:
         raise ReferencesCross(places=abbreviated(places, separator="; "))
@@ -423,7 +426,7 @@ def _edited(tree: DefinedTree, steps: Sequence[_Step], documents: Mapping[str, J
     return replace(request, template=template, files=files, environment=environment)
 
 
-def _carry(step: _Step, documents: dict[str, JsonMap]) -> Iterator[str]:
+def _carry(step: _Step, documents: dict[str, JsonMap], mask: Mask) -> Iterator[str]:
     """Take definitions from one template to another.
 
     Yields the places that read across them.
@@ -441,6 +444,9 @@ def _carry(step: _Step, documents: dict[str, JsonMap]) -> Iterator[str]:
             entered[new] = carried(source.template, old, step.names)
         except Foreign as error:
             yield f"resources.{step.source.full(old)} ({', '.join(error.places)})"
+            continue
+        if step.source.is_group and mask.json(entered[new]) != entered[new]:
+            yield f"resources.{step.source.full(old)} (a hidden value)"
     for old in step.names:
         left.pop(old)
     documents[step.source.stack.id] = {**documents[step.source.stack.id], section: left}

@@ -226,6 +226,23 @@ def test_hidden_values_stay_hidden_elsewhere(imported: Imported) -> None:
     assert imported.first_plan(cloudy.get(there)) == {}
 
 
+def test_members_take_no_hidden_value_out_of_their_group(imported: Imported) -> None:
+    """The template of a group has values, where that of its stack has references."""
+    cloudy, whole = imported.cloudy, {"str_replace": {"template": "x-S", "params": {"S": param("secret")}}}
+    for number, named in enumerate((param("secret"), whole, "open")):
+        group = resource("OS::Heat::ResourceGroup", count=2, resource_def=resource(NET, name=named))
+        own = {"group": group, "data": {"type": INNER, "properties": {"größe": 1}}}
+        here = cloudy.create(template(parameters=SECRET, **own), f"a{number}", files={INNER: INNER_TEXT})
+        there = cloudy.made({}, f"b{number}")
+        for new, to in (("net", ""), ("data/new", ""), ("net", there.name)):
+            if named == "open":
+                imported.move_plan(here, {"group/1": new}, to or None)
+                continue
+            with pytest.raises(ReferencesCross, match=r"resources\.group/1 \(a hidden value\)") as error:
+                imported.move_plan(here, {"group/1": new}, to or None)
+            assert "hunter2" not in str(error.value)
+
+
 def test_what_does_not_move_elsewhere(imported: Imported) -> None:
     cloudy = imported.cloudy
     own = {
