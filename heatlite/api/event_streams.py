@@ -74,16 +74,17 @@ class _Stream(Struct, eq=False, kw_only=True):
 class _TreeStream(_Stream, eq=False, kw_only=True):
     """A client of a stack.
 
-    `seen` has the id of the last sent event for each stack of the tree. One id for the whole tree is not enough: events
-    of two stacks may be committed in another order than that of their ids. Events of one stack never are, because each
-    writer locks the stack.
+    `positions` has the id up to which events were read, for each stack of the tree. One id for the whole tree is not
+    enough: events of two stacks may be committed in another order than that of their ids. Events of one stack never
+    are, because each writer locks the stack.
     """
 
     stack: StackRecord
     depth: int
     query: EventQuery
     start: int
-    positions: dict[str, int] = {}
+    """Position in the stacks that have none in `positions`."""
+    positions: dict[str, int]
 
 
 class _ProjectStream(_Stream, eq=False, kw_only=True):
@@ -97,7 +98,7 @@ class _ProjectStream(_Stream, eq=False, kw_only=True):
     floor: int
     head: int = -1
     """Newest event of the database at the last read."""
-    sent: set[int] = set()
+    sent: set[int]
 
 
 class EventStream:
@@ -148,18 +149,30 @@ class Streams:
         Ends after the deletion of the stack, a disconnect or `close`. Raises TooManyStreams, and NotSupported if the
         server has no event loop (the command line without a server).
         """
-        start = event_number(query.marker) or 0
-        return self._follow(req, partial(_TreeStream, stack=stack, depth=depth, query=query, start=start))
+        start, last = self._start_after(event_number(query.marker) or 0)
+        positions = {} if last is None else {last.stack_id: last.id}
+        make = partial(_TreeStream, stack=stack, depth=depth, query=query, start=start, positions=positions)
+        return self._follow(req, make)
 
     def follow_project(self, req: Request, project: str, marker: str | None) -> EventStream:
         """Return the body of an answer: events of all stacks of a project after `marker`.
 
         None: those from now on. Ends and raises as `follow`.
         """
-        floor = event_number(marker)
-        if floor is None:
-            floor = self._store.events.head()
-        return self._follow(req, partial(_ProjectStream, project=project, floor=floor))
+        number = event_number(marker)
+        floor, last = (self._store.events.head(), None) if number is None else self._start_after(number)
+        sent = set[int]() if last is None else {last.id}
+        return self._follow(req, partial(_ProjectStream, project=project, floor=floor, sent=sent))
+
+    def _start_after(self, number: int) -> tuple[int, EventRecord | None]:
+        """Return where to go on after the last event that a client has, and that event.
+
+        Events with lower ids may have been committed later, so those of the time just before it come again.
+        """
+        last = self._store.events.numbered(number)
+        if last is None:
+            return number, None
+        return self._store.events.before(number, last.created_at - SETTLED_SECONDS), last
 
     def _follow(self, req: Request, make: Callable[..., _Stream]) -> EventStream:
         if ASYNCHRONOUS not in req.env:
@@ -286,11 +299,11 @@ class Streams:
         more = False
         try:
             with logged(log, "cannot read events"):
-                snapshot = _Snapshot(self._store, streams)
+                state = _Round(self._store, streams)
                 for stream in streams:
-                    messages, has_more = snapshot.messages(stream)
+                    messages, has_more = state.messages(stream)
                     stream.unsent = "".join(messages)
-                    stream.is_ended = stream.is_refused or snapshot.is_over(stream)
+                    stream.is_ended = stream.is_refused or state.is_over(stream)
                     more |= has_more
         except DatabaseUnavailable as error:
             log.warning("cannot read events: %s", error)
@@ -301,7 +314,7 @@ def _message(url: str, record: EventRecord, root: str | None) -> str:
     return f"id: {record.id}\ndata: {dump(views.event(url, record, root))}\n\n"
 
 
-class _Snapshot:
+class _Round:
     """The state of the database for one round of all streams."""
 
     def __init__(self, store: Store, streams: Sequence[_Stream]) -> None:
@@ -324,10 +337,10 @@ class _Snapshot:
         return self._project_messages(stream)
 
     def _tree_messages(self, stream: _TreeStream) -> tuple[list[str], bool]:
-        records, whole = self.page(stream)
+        records, has_more = self.page(stream)
         urls = self.urls(stream) if records else {}
         root = urls[stream.stack.id] if records and stream.depth else None
-        return [_message(urls[record.stack_id], record, root) for record in records], whole
+        return [_message(urls[record.stack_id], record, root) for record in records], has_more
 
     def _project_messages(self, stream: _ProjectStream) -> tuple[list[str], bool]:
         if self._head == stream.head and not stream.sent:
@@ -344,11 +357,11 @@ class _Snapshot:
                 break
             stream.floor = record.id
             stream.sent.discard(record.id)
-        whole = len(new) == PAGE
-        if not whole:
+        has_more = len(new) == PAGE
+        if not has_more:
             stream.head = self._head
         base, project = stream.base, stream.project
-        return [_message(views.url_of(base, project, name, one.stack_id), one, None) for one, name in new], whole
+        return [_message(views.url_of(base, project, name, one.stack_id), one, None) for one, name in new], has_more
 
     def _stacks(self, stream: _TreeStream) -> list[str]:
         return [stream.stack.id, *self._nested[stream.stack.id, stream.depth]]

@@ -203,17 +203,46 @@ def test_a_project_comes_once_and_goes_on_after_a_break(known: Store, monkeypatc
     tell(known, (other, "z"), (two, "c"), at=now)
     assert alive.names(2) == "yc"
     with known.transaction():
-        known.database.write(
-            "INSERT INTO event (id, stack_id, resource_name, resource_type, verb, status, status_reason, created_at,"
-            " properties) VALUES (?, ?, 'd', 'T', 'CREATE', 'COMPLETE', '', ?, '{}')",
-            [late.id, one.id, now],
-        )
+        committed_late(known, late.id, one, "d", now)
     tell(known, (one, "e"), at=now)
     assert sorted(alive.names(2)) == ["d", "e"]
     again = Client(streams, "demo", marker="1")
     assert again.names(5) == "bdyce"
     for client in (alive, again):
         client.close()
+    streams.close()
+
+
+def committed_late(known: Store, number: int, of: StackRecord, name: str, at: float) -> None:
+    with known.transaction():
+        known.database.write(
+            "INSERT INTO event (id, stack_id, resource_name, resource_type, verb, status, status_reason, created_at,"
+            " properties) VALUES (?, ?, ?, 'T', 'CREATE', 'COMPLETE', '', ?, '{}')",
+            [number, of.id, name, at],
+        )
+
+
+@pytest.mark.parametrize("place", ["nested stack", "project"])
+@pytest.mark.parametrize("age", [1.0, 3600.0])
+def test_a_break_loses_no_event_that_was_committed_late(known: Store, place: str, age: float) -> None:
+    """The client has event 4. Event 3 has been written at the same time, and is committed during the break."""
+    now = time.time() - age
+    root = stack(known, "root")
+    child = stack(known, "child", root)
+    tell(known, (child, "a"), at=now - 60)
+    tell(known, (child, "b"), at=now)
+    tell(known, (child, "c"), (root, "d"), at=now)
+    with known.transaction():
+        known.database.write("DELETE FROM event WHERE id = 3")
+    streams = Streams(known, max_streams=1)
+    what = (root, 1) if place == "nested stack" else ("demo", 0)
+    with closing(Client(streams, what[0], depth=what[1], marker="1")) as alive:
+        assert alive.names(2) == "bd"
+    eventually(lambda: not streams._streams)
+    committed_late(known, 3, child, "c", now)
+    with closing(Client(streams, what[0], depth=what[1], marker="4")) as again:
+        tell(known, (root, "e"), at=now + 1)
+        assert again.names(3) == "bce"  # b comes again: it has been written at the same time, too
     streams.close()
 
 

@@ -185,6 +185,16 @@ class Events:
         ((newest,),) = self._read("SELECT MAX(id) FROM event")
         return newest or 0
 
+    def numbered(self, number: int) -> EventRecord | None:
+        """Return an event of any stack, without properties."""
+        rows = self._database.select(Event.select(*_OUTLINE).where(Event.id == number))
+        return next(iter(_ROWS.records(rows)), None)
+
+    def before(self, number: int, moment: float) -> int:
+        """Return the number of the last event before `number` that is as old as `moment`; 0 if none is."""
+        sql = "SELECT id FROM event WHERE id < ? AND created_at <= ? ORDER BY id DESC LIMIT 1"
+        return next((one for (one,) in self._read(sql, number, moment)), 0)
+
     def of_project(self, project: str, number: int, limit: int) -> Sequence[tuple[EventRecord, str]]:
         """Return a project's first events after a number, with names of stacks.
 
