@@ -144,10 +144,10 @@ class Program:
 
         return new_key()
 
-    def rotate_keys(self, settings: Settings) -> tuple[int, Sequence[str], Sequence[str], bool]:
+    def reencrypt(self, settings: Settings) -> tuple[int, Sequence[str], Sequence[str], bool]:
         from heatlite import administration
 
-        done = administration.rotate_keys(settings)
+        done = administration.reencrypt(settings)
         return done.rows, done.unreadable, done.lost, done.wiped
 
     def add_user(self, settings: Settings, user: str, password: str, projects: Projects) -> Path:

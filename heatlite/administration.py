@@ -184,7 +184,7 @@ def restore(settings: Settings, source: Path, force: bool) -> "RestoreResult":
         raise busy(error.info, settings.database) from error
 
 
-def rotate_keys(settings: Settings) -> "RotationResult":
+def reencrypt(settings: Settings) -> "RotationResult":
     """Encrypt all stored secrets with the first key.
 
     Raises BadSetting without a key, NoDatabase.
@@ -194,7 +194,7 @@ def rotate_keys(settings: Settings) -> "RotationResult":
         if store.encryption.cipher is None:
             raise BadSetting(NO_CIPHER)
         with store.database.limits_of(Pace.MAINTENANCE):
-            return store.rotate_keys()
+            return store.reencrypt()
     finally:
         store.close()
 

@@ -116,7 +116,7 @@ class Host(Protocol):
     def new_key(self) -> str:
         """Generate a key for `encryption_keys`."""
 
-    def rotate_keys(self, settings: config.Settings) -> tuple[int, Sequence[str], Sequence[str], bool]:
+    def reencrypt(self, settings: config.Settings) -> tuple[int, Sequence[str], Sequence[str], bool]:
         """Encrypt all stored secrets with the first key.
 
         Returns the number of rows, the names of rows that no key decrypts, those of features whose tables cannot be

@@ -200,7 +200,7 @@ class Signalled(KeyHolder[P_co]):
         raise NotSupported(f"Resource {self.name} has no key to sign with: it was adopted. Have it replaced.")
 
     def _path(self, form: str) -> str:
-        """As the server sees it: decoded."""
+        """Return the path to sign, decoded, as the server sees it."""
         facts = self.facts
         stack = f"stacks/{facts.stack_name}/{facts.stack_id}/resources/{facts.name}"
         if form in _BELOW:
@@ -249,7 +249,7 @@ def address_of(reference: str) -> str:
 
 
 def _equal(given: str, right: str) -> bool:
-    """In a time that tells nothing of where they differ."""
+    """Compare two texts in constant time."""
     return hmac.compare_digest(given.encode(), right.encode())
 
 

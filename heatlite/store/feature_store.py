@@ -255,7 +255,7 @@ class FeatureStore:
         """
         return {}
 
-    def deployed(self, project: str, server_id: str, now: float) -> None:
+    def note_deployed(self, project: str, server_id: str, now: float) -> None:
         """Make due what carries out the deployments of a server."""
 
     def tree_changed(self, root_id: str, now: float) -> None:

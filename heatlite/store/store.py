@@ -291,7 +291,7 @@ class Store:
         begun = migrate.begun(self.database, series_of(self._off()))
         return [*dict.fromkeys((*series_of(self.features), *begun))]
 
-    def rotate_keys(self) -> "RotationResult":
+    def reencrypt(self) -> "RotationResult":
         """Encrypt all secrets with the first key, and wipe the old ones.
 
         Needs a key.

@@ -72,7 +72,7 @@ class Environment(Struct, frozen=True):
 
     @classmethod
     def stored(cls, data: Mapping[str, Json]) -> "Environment":
-        """True for an environment accepted earlier, perhaps under fewer rules."""
+        """Return an environment accepted earlier, without what is wrong by later rules."""
         return cls.read(load_mapping(data, "environment", "Environment"))[0]
 
     @classmethod

@@ -116,7 +116,7 @@ def test_keys_are_changed_under_a_stack_that_goes_on(tmp_path: Path) -> None:
     history = History(Heat(server.app))
     path = history.create("s", template(), ends="CREATE_COMPLETE", environment=environment())
     server.close()
-    done = administration.rotate_keys(settings(new, old))
+    done = administration.reencrypt(settings(new, old))
     assert (done.unreadable, done.wiped) == ([], True)
     # Another key: nothing begins, and nothing is lost.
     for start in (wiring.embedded, wiring.api, preflight.check_servable):
@@ -154,7 +154,7 @@ def test_keys_are_changed_while_an_operation_runs(tmp_path: Path) -> None:
     server = wiring.embedded(both)
     heat = Heat(server.app)
     eventually(lambda: heat.get("/actions")["actions"][0]["status"] == "RUNNING")
-    assert administration.rotate_keys(both).unreadable == []
+    assert administration.reencrypt(both).unreadable == []
     body["resources"] = {"v": value({"get_param": "secret"})}
     heat.call("POST", f"{path}/actions", {"cancel_without_rollback": None})
     heat.settle(path, "CREATE_FAILED")
@@ -179,7 +179,7 @@ def test_what_lay_in_clear_is_encrypted_with_the_first_key(tmp_path: Path, monke
     server.close()
     assert in_files(tmp_path, SECRET) != []
     monkeypatch.undo()
-    assert administration.rotate_keys(settings).wiped
+    assert administration.reencrypt(settings).wiped
     assert in_files(tmp_path, SECRET) == []
     server = wiring.embedded(settings)
     assert Heat(server.app).get(f"{path}/outputs/o")["output"]["output_value"] == SECRET
@@ -195,7 +195,7 @@ def test_whoever_is_not_alone_is_told_that_the_file_is_not_wiped(
     own_server.store.database.read("BEGIN")
     own_server.store.database.read("SELECT 1 FROM stack")
     try:
-        assert administration.rotate_keys(Settings(database=sqlite(tmp_path))).wiped is False
+        assert administration.reencrypt(Settings(database=sqlite(tmp_path))).wiped is False
     finally:
         own_server.store.database.read("ROLLBACK")
 

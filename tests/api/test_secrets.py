@@ -206,7 +206,7 @@ def test_keys_are_changed(rotating: tuple[str, str, str]) -> None:
     url, old, new = rotating
     store = Store.open(url)
     rows = len(actions(store)) + len(with_data(store))
-    assert administration.rotate_keys(Settings(database=url, encryption_keys=(new, old))) == RotationResult(rows)
+    assert administration.reencrypt(Settings(database=url, encryption_keys=(new, old))) == RotationResult(rows)
     for action in actions(store):
         assert restore_context(action, Cipher([new], "")).secrets == KEPT
         with pytest.raises(UnreadableSecret):
@@ -221,7 +221,7 @@ def test_what_no_key_opens_is_named_and_left(rotating: tuple[str, str, str]) -> 
     url, _, new = rotating
     store = Store.open(url)
     before = actions(store)
-    assert administration.rotate_keys(Settings(database=url, encryption_keys=(new,))) == RotationResult(
+    assert administration.reencrypt(Settings(database=url, encryption_keys=(new,))) == RotationResult(
         0, [*(f"resource {key}" for key in with_data(store)), *(f"action {one.id}" for one in before)]
     )
     assert [action.secrets for action in actions(store)] == [action.secrets for action in before]

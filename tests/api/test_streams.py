@@ -225,7 +225,7 @@ def committed_late(known: Store, number: int, of: StackRecord, name: str, at: fl
 @pytest.mark.parametrize("place", ["nested stack", "project"])
 @pytest.mark.parametrize("age", [1.0, 3600.0])
 def test_a_break_loses_no_event_that_was_committed_late(known: Store, place: str, age: float) -> None:
-    """The client has event 4. Event 3 has been written at the same time, and is committed during the break."""
+    """The client has event 4, and event 3 is committed during the break."""
     now = time.time() - age
     root = stack(known, "root")
     child = stack(known, "child", root)

@@ -390,7 +390,7 @@ def test_rows_of_a_feature_that_cannot_be_read_are_left_alone(
     with store.transaction():
         store.stacks.remove(["s"])
     assert store.database.read("SELECT COUNT(*) FROM project_value") == [(1,)]
-    assert store.rotate_keys().lost == ("reports",)
+    assert store.reencrypt().lost == ("reports",)
     assert store.database.read("SELECT note FROM report") == kept
     store.close()
     assert "has tables of features that this program cannot read: reports" in caplog.text

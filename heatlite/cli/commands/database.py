@@ -114,7 +114,7 @@ def keys(arguments: argparse.Namespace, host: Host) -> int:
     if arguments.what == "new":
         print(host.new_key())
         return 0
-    count, unreadable, lost, wiped = host.rotate_keys(settings(arguments, host))
+    count, unreadable, lost, wiped = host.reencrypt(settings(arguments, host))
     print(f"Rows encrypted with the first key: {count}")
     if not wiped:
         print("Old secrets may remain in the file: another process uses it, or the disk is full. Run it again alone.")

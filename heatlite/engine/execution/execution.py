@@ -33,7 +33,7 @@ from heatlite.engine.execution.final_state import (
     rollback_target,
     selected,
 )
-from heatlite.engine.execution.snapshot_parts import delete_snapshot, drop_parts, write_snapshot
+from heatlite.engine.execution.snapshot_contents import delete_snapshot, drop_parts, write_snapshot
 from heatlite.engine.execution.termination import Termination
 from heatlite.engine.planning import planner
 from heatlite.engine.planning.collect import PlannedValues, converge
@@ -247,20 +247,20 @@ class Execution:
                 return self._delete()
             case Verb.CHECK:
                 names = self.action.inputs.checked
-                rows = [row for row in self._undone() if not names or row.name in names]
+                rows = [row for row in self._remaining() if not names or row.name in names]
                 return self._walk(planner.plan_check(rows), operations.begin_check)
             case Verb.SNAPSHOT if self.action.inputs.deleted_snapshot is not None:
                 self._delete_snapshot(self.action.inputs.deleted_snapshot)
                 return iter(())
             case Verb.SNAPSHOT:
                 operations.snapshot = self.action.inputs.snapshot or ""
-                return self._walk(planner.plan_snapshot(self._undone()), operations.begin_snapshot)
+                return self._walk(planner.plan_snapshot(self._remaining()), operations.begin_snapshot)
             case Verb.SUSPEND:
-                return self._walk(planner.plan_suspend(self._undone()), operations.begin_suspend)
+                return self._walk(planner.plan_suspend(self._remaining()), operations.begin_suspend)
             case Verb.RESUME:
-                return self._walk(planner.plan_resume(self._undone()), operations.begin_resume)
+                return self._walk(planner.plan_resume(self._remaining()), operations.begin_resume)
             case Verb.LOCK if self.action.inputs.level is LockLevel.ALL:
-                return self._walk(planner.plan_lock(self._undone()), operations.begin_lock)
+                return self._walk(planner.plan_lock(self._remaining()), operations.begin_lock)
             case Verb.LOCK | Verb.UNLOCK:
                 return self._unlock()
             case _:
@@ -275,14 +275,14 @@ class Execution:
         """Unlock the objects, and lock or unlock the nested stacks."""
         operations = self._transitions.operations
         nested_outcome = Outcome.LOCK if self.action.verb is Verb.LOCK else Outcome.UNLOCK
-        nested = planner.plan_nested(filter(self._is_nested, self._undone()), nested_outcome)
-        yield from self.walker.walk(planner.plan_unlock(self._undone()), operations.begin_unlock)
+        nested = planner.plan_nested(filter(self._is_nested, self._remaining()), nested_outcome)
+        yield from self.walker.walk(planner.plan_unlock(self._remaining()), operations.begin_unlock)
         yield from self._walk(nested, operations.begin_nested)
 
     def _rows(self) -> list[ResourceRecord]:
         return list(self._unit_of_work.rows.values())
 
-    def _undone(self) -> list[ResourceRecord]:
+    def _remaining(self) -> list[ResourceRecord]:
         """Return the rows that no earlier attempt has completed or failed.
 
         A convergence does not ask: it decides on each row again.
@@ -406,7 +406,7 @@ class Execution:
         if not self._forced:
             self._breakpoints.start(Verb.DELETE, Environment.stored(self._stack.environment))
         # A locked object may refuse its deletion. Deletions of nested stacks unlock their own.
-        own = [row for row in self._undone() if not self._is_nested(row) and not self._deletes(row)]
+        own = [row for row in self._remaining() if not self._is_nested(row) and not self._deletes(row)]
         yield from self.walker.walk(planner.plan_unlock(own, optional=True), self._transitions.operations.begin_unlock)
         yield from self.walker.rest()
         if self._stopping.stop is None and not self._transitions.operations.keeps_objects:

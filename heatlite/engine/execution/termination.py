@@ -14,7 +14,7 @@ from heatlite.core.clock import Clock
 from heatlite.core.runtime.timer import for_each
 from heatlite.core.status import ENDED_ACTIONS, STATUS_AFTER, ActionStatus, Control, Result, Status, Verb
 from heatlite.engine.calls import check_verdicts
-from heatlite.engine.execution.snapshot_parts import fail_snapshots
+from heatlite.engine.execution.snapshot_contents import fail_snapshots
 from heatlite.engine.state.hooks import waits_at
 from heatlite.engine.state.unit_of_work import resource_event, stack_event, with_state
 from heatlite.store.errors import Fenced

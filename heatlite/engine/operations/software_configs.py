@@ -286,7 +286,7 @@ class Software:
             before = self._store.software_deployments.lock(project, deployment_id)
             if awaited:
                 for one in self._store.features:
-                    one.deployed(project, server_id, self._clock.now())
+                    one.note_deployed(project, server_id, self._clock.now())
             if before is not None:
                 self._store.software_configs.delete(project, before.config_id)
             self.create_config(project, config, config_id)

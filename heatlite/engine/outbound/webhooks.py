@@ -50,12 +50,13 @@ BATCH_TIMEOUT = 10.0
 LEASE = 60.0
 """Lease of a webhook in seconds, longer than a batch takes."""
 MAX_RETRY_DELAY = 300.0
+"""Maximum pause between two attempts, in seconds."""
 MAX_CACHED_HOSTS = 10_000
 """Maximum of webhooks in the cache of hosts."""
 DEFAULT_TTL = 86_400.0
 """Seconds until deliveries to a webhook without ``ttl`` are given up."""
 SIGNATURE, TIMESTAMP = "X-Heatlite-Signature", "X-Heatlite-Timestamp"
-"""Headers of what the server sends."""
+"""Headers of deliveries. The signature covers the body only."""
 
 
 class DeliveryFailed(Exception):

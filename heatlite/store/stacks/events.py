@@ -191,7 +191,10 @@ class Events:
         return next(iter(_ROWS.records(rows)), None)
 
     def before(self, number: int, moment: float) -> int:
-        """Return the number of the last event before `number` that is as old as `moment`; 0 if none is."""
+        """Return the last event before `number` that is as old as `moment`.
+
+        0 if none is.
+        """
         sql = "SELECT id FROM event WHERE id < ? AND created_at <= ? ORDER BY id DESC LIMIT 1"
         return next((one for (one,) in self._read(sql, number, moment)), 0)
 

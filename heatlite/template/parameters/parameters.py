@@ -162,7 +162,7 @@ def raise_all(problems: list[Problem]) -> None:
 
 @contextmanager
 def noted(problems: list[Problem]) -> Iterator[None]:
-    """A fault within is put down, and the rest goes on."""
+    """Collect the errors of the block in `problems`, and go on."""
     try:
         yield
     except InvalidSchemaError as error:

@@ -63,7 +63,7 @@ class Recorder:
     def new_key(self) -> str:
         return "a-key"
 
-    def rotate_keys(self, settings: Settings) -> tuple[int, Sequence[str], Sequence[str], bool]:
+    def reencrypt(self, settings: Settings) -> tuple[int, Sequence[str], Sequence[str], bool]:
         return (2, [], [], True) if settings.encryption_keys else (1, ["action one", "stack two"], [], False)
 
     def inconsistencies(self, settings: Settings) -> Sequence[tuple[str, str, str, str]]:

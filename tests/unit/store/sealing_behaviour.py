@@ -175,7 +175,7 @@ def test_without_a_key_all_is_kept_as_it_is(store: Store, url: str, monkeypatch:
     monkeypatch.undo()
     mine = keyed(url, OLD)
     check_whole(mine, stack, action)
-    assert mine.rotate_keys().unreadable == []
+    assert mine.reencrypt().unreadable == []
     assert in_clear(store) == []
     check_whole(mine, stack, action)
     for one in (bare, mine):
@@ -219,7 +219,7 @@ def test_keys_are_changed_while_a_stack_is_there(store: Store, url: str) -> None
     check_whole(both, stack, action)
     with pytest.raises(UnreadableSecret, match="encryption_keys lacks the key"):
         after.encryption.check()
-    done = both.rotate_keys()
+    done = both.reencrypt()
     assert done == RotationResult(rows=done.rows)
     # template, stack, resource, action twice, snapshot, suppressed, mail, config, deployment, playbook, credential,
     # account
@@ -253,7 +253,7 @@ def test_with_a_wrong_key_nothing_is_read_and_nothing_is_lost(store: Store, url:
     ):
         with pytest.raises(UnreadableSecret, match="Add that key again"):
             read()
-    done = wrong.rotate_keys()
+    done = wrong.reencrypt()
     assert (done.rows, len(done.unreadable)) == (0, 10)
     assert f"stack {stack.id}" in done.unreadable
     assert dump(store) == held
@@ -307,7 +307,7 @@ def test_the_secret_of_a_sink_is_one_where_nothing_else_is_hidden(
     insert(bare, three)
     assert in_clear(store) == ["stack"]
     monkeypatch.undo()
-    assert mine.rotate_keys().rows == 3
+    assert mine.reencrypt().rows == 3
     assert in_clear(store) == []
     assert mine.stacks.get(three.id) == three
     for each in (mine, bare):
@@ -440,7 +440,7 @@ def test_large_values_of_a_tree_are_stored_once(store: Store, url: str) -> None:
             assert in_clear(store) == []
             mine.close()
             both = keyed(url, NEW, OLD)
-            assert both.rotate_keys().unreadable == []
+            assert both.reencrypt().unreadable == []
             both.close()
             mine = keyed(url, NEW)
             assert mine.stacks.get(root.id) == root

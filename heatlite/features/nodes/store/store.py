@@ -99,7 +99,7 @@ class NodeStore(FeatureStore):
         if not is_unhealthy:  # its node may get work again
             self.orchestrations.nudge_existing(root_id, now)
 
-    def deployed(self, project: str, server_id: str, now: float) -> None:
+    def note_deployed(self, project: str, server_id: str, now: float) -> None:
         for root_id in self.nodes.roots_of_server(project, server_id):
             self.orchestrations.nudge_existing(root_id, now)
 
