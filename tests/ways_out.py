@@ -26,6 +26,11 @@ def is_complete(command: str) -> bool:
     return True
 
 
+def says_effect(text: str) -> bool:
+    """True for a text that a command is the subject of: ``waits for the end of …``."""
+    return text.split()[0].endswith("s")
+
+
 def check_conflict(error: Any) -> None:
     """Laws of the error of each answer with 409."""
     assert error["holder"].keys() == {"kind", "id", "by", "since"}, error
@@ -35,5 +40,6 @@ def check_conflict(error: Any) -> None:
         assert way["text"] and way["after"] is None or 0 <= way["after"] < number, error
         assert (way["method"] is None) == (way["path"] is None), error
         assert way["command"] is None or is_complete(way["command"]), error
+        assert way["command"] is None or says_effect(way["text"]), error
     commands = [way["command"] for way in error["way_out"] if way["command"] is not None]
     assert not commands or any(one in error["message"] for one in commands), error

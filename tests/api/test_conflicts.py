@@ -11,7 +11,7 @@ from pathlib import Path
 from string import Formatter
 
 from heatlite.core.errors import Conflict
-from tests.ways_out import is_complete
+from tests.ways_out import is_complete, says_effect
 
 PACKAGE = Path(__file__).parents[2] / "heatlite"
 STATED = re.compile(r"^class (\w+)\((\w+)\):", re.MULTILINE)
@@ -49,6 +49,7 @@ def test_the_ways_out_of_a_kind_are_complete_with_its_fields() -> None:
             assert needed <= placeholders(one.text) | ALWAYS | GIVEN, one.__name__
             command = None if way.command is None else way.command.format(**dict.fromkeys(needed, "web"))
             assert command is None or is_complete(command), (one.__name__, command)
+            assert command is None or says_effect(way.text), (one.__name__, way.text)
 
 
 def test_a_name_is_one_word_of_a_command() -> None:

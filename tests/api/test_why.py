@@ -20,7 +20,7 @@ from heatlite.store.records import ProtectionRecord
 from tests.databases import sqlite
 from tests.laws import FEW_EXAMPLES
 from tests.tables import sampled
-from tests.ways_out import is_complete
+from tests.ways_out import is_complete, says_effect
 
 from .conftest import template
 from .why_states import NAMES, PAIRS, STATES, World, identifier
@@ -63,7 +63,7 @@ def check(world: World, names: Sequence[str]) -> None:
     for fact in facts:
         for number, way in enumerate(fact["way_out"]):
             assert way["after"] is None or 0 <= way["after"] < number
-            assert way["command"] is None or is_complete(way["command"])
+            assert way["command"] is None or is_complete(way["command"]) and says_effect(way["text"]), way
             assert way["path"] is not None or OF_API.match(way["command"] or "") is None, way
             if way["path"] is None:
                 continue

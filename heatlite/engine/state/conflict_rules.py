@@ -257,7 +257,8 @@ def _ends(action: ActionRecord) -> list[WayOut]:
 def _unlocks(stack: StackRecord, caller: Context | None) -> list[WayOut]:
     """Return the steps that lift a lock."""
     if (stack.verb, stack.status) == (Verb.UNLOCK, Status.IN_PROGRESS):
-        return [WayOut(text="wait until the lock is lifted", command=f"heatlite lock-status {words(stack.name)}")]
+        text = "shows the lock, which is being lifted"
+        return [WayOut(text=text, command=f"heatlite lock-status {words(stack.name)}")]
     if stack.lock is not None and stack.lock.by_admin and caller is not None and not caller.is_admin:
         text = "shows the lock, which an administrator has to lift"
         return [WayOut(text=text, command=f"heatlite lock-status {words(stack.name)}")]

@@ -37,7 +37,7 @@ def locking(stack: StackRecord) -> Holder:
 
 def wait(action: ActionRecord) -> WayOut:
     """Return the step of waiting for the end of an action."""
-    return WayOut(text=f"wait for the end of {action.word}", command=f"heatlite action wait {action.id}")
+    return WayOut(text=f"waits for the end of {action.word}", command=f"heatlite action wait {action.id}")
 
 
 def resume(action: ActionRecord) -> WayOut:

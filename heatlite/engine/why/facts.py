@@ -238,7 +238,7 @@ def scheduled_text(action: ActionRecord, path: str | None = None) -> str:
 def _scheduled(tree: ExplainedTree, action: ActionRecord) -> Told:
     told = _holds(tree, action, "scheduled", [action.id])
     due, text = to_text(action.not_before), scheduled_text(action, tree.path(action.stack_id))
-    steps = [replace(told.fact.way_out[0], text=f"wait until {due}"), *told.fact.way_out[1:]]
+    steps = [replace(told.fact.way_out[0], text=f"waits until {due}"), *told.fact.way_out[1:]]
     since = to_text(action.created_at)
     return replace(told, fact=replace(told.fact, text=text, since=since, until=due, way_out=steps))
 
@@ -411,7 +411,7 @@ def _failures(tree: ExplainedTree) -> Iterator[Told]:
             code, text = "leftover", f"{text}. Its object {row.physical_id or row.physical_name} is still there"
             held = [f"{key} belongs to {owner}" for key, owner in tree.owners.items() if key in now.status_reason]
             text = "; ".join([text, *held])
-            back = "with the earlier definition, to take the object back where its deletion has not begun"
+            back = "takes the object back with the earlier definition, where its deletion has not begun"
             steps.append(WayOut(text=back, command=f"heatlite up FILE -n {tree.root.name}"))
         fact = Fact(code=code, what="resource", path=path, id=row.id, since=since, text=text, way_out=steps)
         yield Told(fact, row.stack_id)
@@ -445,7 +445,7 @@ def _after_failure(tree: ExplainedTree) -> list[WayOut]:
     verb, status = root.state_without_lock
     name, again = root.name, f"heatlite up FILE -n {root.name}"
     if (verb, status) == (Verb.ROLLBACK, Status.COMPLETE):
-        ways.tell("the earlier state is restored: correct the cause, then update again", again)
+        ways.tell("updates it again, once the cause is corrected: the earlier state is restored", again)
         return ways.steps
     if status is Status.FAILED:
         match verb:
@@ -489,7 +489,7 @@ def _not_rolled_back(tree: ExplainedTree) -> Iterator[Told]:
             return
         why = "rollback was not asked for"
     ways = Ways(tree)
-    ways.tell("an update with the earlier definition takes the old objects back", f"heatlite up FILE -n {root.name}")
+    ways.tell("takes the old objects back with the earlier definition", f"heatlite up FILE -n {root.name}")
     text = f"{NOT_ROLLED_BACK}{why.rstrip('.')}."
     yield Told(Fact(code="no_rollback", what="stack", id=root.id, text=text, way_out=ways.steps), root.id)
 
@@ -544,7 +544,7 @@ def _restricted(tree: ExplainedTree) -> Iterator[Told]:
         return
     text = f"restricted since {to_text(held.since)}: an update has left out {abbreviated(held.left_out)}"
     ways = Ways(tree)
-    command, effect = f"openstack stack update --existing {root.name}", "an update of all does what is left out"
+    command, effect = f"openstack stack update --existing {root.name}", "updates all, also what is left out"
     ways.planned(Operation.UPDATE, root, effect, command, {}, is_update=True)
     since = to_text(held.since)
     fact = Fact(code="restricted", what="stack", id=root.id, since=since, text=text, way_out=ways.steps)

@@ -38,7 +38,7 @@ def _told(tree: ExplainedTree, one: Listed) -> Told:
     revert = WayCall("POST", stack_path(root, "/actions"), asked)
     ways.operation(Operation.REVERT, root, "puts it back", command, revert, seen)
     ways.tell("makes the definition say it", f"heatlite drift accept {root.name}")
-    leaves = "with ignore_drift in update_policy, to leave it as it is"
+    leaves = "leaves it as it is with ignore_drift in update_policy"
     ways.tell(leaves, f"heatlite up FILE -n {root.name}")
     since = to_text(drift.since)
     fact = Fact(

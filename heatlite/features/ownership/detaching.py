@@ -160,7 +160,7 @@ class Detachments:
             raise ResourceNotFound(resource_name=name, stack_name=stack.name)
         row = found[-1]
         if len(found) > 1 or row.physical_id is None or row.status is Status.IN_PROGRESS or row.verb is Verb.DELETE:
-            text = f"Resource {name} of stack {stack.name} is between two states: update the stack first (heatlite up)."
+            text = f"Resource {name} of stack {stack.name} is between two states: update the stack first."
             raise InvalidStackState(text)
         if row.external_id is not None:
             raise InvalidStackState(f"Resource {name} of stack {stack.name} is external: the stack does not own it.")

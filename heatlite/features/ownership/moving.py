@@ -361,7 +361,7 @@ def _row(level: DefinedStack, name: str) -> ResourceRecord:
     row = found[-1]
     is_whole = len(found) == 1 and name in level.definition.resources
     if not is_whole or row.status is Status.IN_PROGRESS or row.verb is Verb.DELETE:
-        text = f"Resource {name} of stack {stack.name} is between two states: update the stack first (heatlite up)."
+        text = f"Resource {name} of stack {stack.name} is between two states: update the stack first."
         raise InvalidStackState(text)
     return row
 

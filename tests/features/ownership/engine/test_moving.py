@@ -130,7 +130,7 @@ def test_what_cannot_move(imported: Imported) -> None:
     with pytest.raises(PlanChanged):
         imported.moves.start(cloudy.who, stack, convert({**body, "plan_digest": "x"}, MoveRequest), {})
     cloudy.put_row(stack, "vol", Verb.UPDATE, Status.IN_PROGRESS)
-    with pytest.raises(InvalidStackState, match="heatlite up"):
+    with pytest.raises(InvalidStackState, match="update the stack first"):
         imported.move_plan(stack, {"vol": "disk"})
 
 
