@@ -69,6 +69,9 @@ EXTENDED = frozenset({"up", "plan", "history"})
 FLAGGED = frozenset({"ls", "validate"})
 """Commands to which they add flags. Features are imported for a flag that is not the command's own."""
 
+MAX_LISTED = 15
+"""Commands that an error lists. The help has those of a longer list."""
+
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT, as in shells."""
 
@@ -85,7 +88,9 @@ def _hint(word: str, names: Sequence[str]) -> str:
     import difflib
 
     close = [meant] if meant in names else difflib.get_close_matches(word, names)
-    return f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(names)}"
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    return f"there are: {', '.join(names)}" if len(names) <= MAX_LISTED else "its help lists all"
 
 
 def build_parser(sections: Sections = SECTIONS) -> CommandParser:
@@ -196,8 +201,9 @@ def parse(arguments: Sequence[str], sections: Sections = SECTIONS) -> argparse.N
         import difflib
 
         flags = [flag for one in (*command.arguments, *command.general) for flag in one.option_strings]
-        close = difflib.get_close_matches(unknown[0], flags, 1)
-        hint = f"; did you mean {close[0]}?" if close else ""
+        words = [flag[2:] for flag in flags if flag.startswith("--")]  # the dashes make all alike
+        close = difflib.get_close_matches(unknown[0][2:], words, 1) if unknown[0].startswith("--") else ()
+        hint = f"; did you mean --{close[0]}?" if close else ""
         command.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     return parsed
 

@@ -361,11 +361,12 @@ def _read_file(path: Path) -> dict[str, object]:
 
 
 def _known(name: str, known: Sequence[str]) -> str:
-    """Name the settings that a misspelt one may mean, or all."""
+    """Name the setting that a misspelt one may mean, and the command that lists all despite it."""
     import difflib
 
     close = difflib.get_close_matches(name, known, 1)
-    return f"did you mean {close[0]}? `heatlite config show` lists all" if close else f"there are: {', '.join(known)}"
+    listing = f"`heatlite config show --config {os.devnull}` lists all"
+    return f"did you mean {close[0]}? {listing}" if close else listing
 
 
 def _warn_of_readers(path: Path, given: Mapping[str, object], secrets: Container[str]) -> None:
