@@ -81,7 +81,7 @@ ALERT = argument(
     action="append",
     default=[],
     metavar="LABEL=VALUE",
-    help="roll back if such an alert comes while it bakes: labels.severity=critical (repeatable; default: each report on the stack)",
+    help="roll back if such an alert comes while it bakes: labels.severity=critical (repeatable; default: any)",
 )
 UNKNOWN = argument("--unknown", choices=("wait", "pass"), help="if no source of alerts is heard (default: wait)")
 
