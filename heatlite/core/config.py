@@ -361,7 +361,7 @@ def _read_file(path: Path) -> dict[str, object]:
 
 
 def _known(name: str, known: Sequence[str]) -> str:
-    """Name the setting that a misspelt one may mean, and the command that lists all despite it."""
+    """Name the setting that may be meant, and the command that lists all."""
     import difflib
 
     close = difflib.get_close_matches(name, known, 1)
