@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote, unquote, urlencode, urlsplit
@@ -251,7 +251,7 @@ class Client:
     def resource(self, stack: Stack, path: str) -> Object:
         """Return a resource with its attributes, by its path. Raises as `within`."""
         owner, name = self.within(stack, path)
-        with self._suggesting(name, lambda: [text(one.get("resource_name")) for one in self.resources(owner)]):
+        with self.suggesting_resources(owner, name):
             return an_object(self.request("GET", f"{owner.path}/resources/{part(name)}"), "resource")
 
     def find(self, name: str) -> Stack:
@@ -267,6 +267,10 @@ class Client:
         """Return a resource type with its description."""
         with self._suggesting(name, self._type_names):
             return an_object(self.request("GET", f"/resource_types/{part(name)}", query={"with_description": "True"}))
+
+    def suggesting_resources(self, stack: Stack, name: str) -> AbstractContextManager[None]:
+        """Extend the error for an unknown resource by similar names of the stack."""
+        return self._suggesting(name, lambda: [text(one.get("resource_name")) for one in self.resources(stack)])
 
     def _stack_names(self) -> list[str]:
         return [text(one.get("stack_name")) for one in self.stacks({"limit": str(MOST_COMPARED)})]

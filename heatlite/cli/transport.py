@@ -172,7 +172,7 @@ class HTTPTransport(ApiTransport):
         except ConnectionRefusedError:
             raise Unreachable(self._nobody) from None
         except (OSError, self._errors) as error:
-            raise Unreachable(f"{self.url}: {_untrusted(error) or error or type(error).__name__}") from None
+            raise Unreachable(f"{self.url}: {_reason(error) or error or type(error).__name__}") from None
         finally:
             connection.close()
         return decode(response.status, {name.lower(): value for name, value in response.getheaders()}, payload)
@@ -188,10 +188,15 @@ def _verification(authority: str | None) -> "ssl.SSLContext":
         raise Misuse(f"--cacert {authority}: no certificates can be read: {error.strerror or error}.") from None
 
 
-def _untrusted(error: Exception) -> str:
-    """Explain a rejected certificate; "" for other errors."""
+def _reason(error: Exception) -> str:
+    """Explain an unknown host, a server without TLS, a rejected certificate, or ""."""
+    import socket
     import ssl
 
+    if isinstance(error, socket.gaierror):
+        return f"no host of this name is found ({error.strerror}). --endpoint URL names another server."
+    if isinstance(error, ssl.SSLError) and error.reason == "WRONG_VERSION_NUMBER":
+        return "what answers there does not speak TLS. Is it an address with http://?"
     if not isinstance(error, ssl.SSLCertVerificationError):
         return ""
     text = f"the certificate is rejected: {error.verify_message.rstrip('.')}."

@@ -778,6 +778,11 @@ def test_one_output_and_one_resource(heat: Heat, capsys: pytest.CaptureFixture[s
     for line, hint in (("outputs s wrod", "Did you mean word?"), ("resources s g/2", "could not be found")):
         assert here(line) == 1
         assert hint in capsys.readouterr().err, line
+    for line in ("mark-unhealthy s aa", "mark-healthy s aa", "protect s aa", "unprotect s aa", "member check s aa"):
+        assert here(line) == 1
+        assert "Did you mean a?" in capsys.readouterr().err, line
+    assert here("group resize s gg 2") == 1
+    assert "Did you mean g?" in capsys.readouterr().err
 
 
 def test_a_missing_parameter_is_named_with_its_place_and_option(

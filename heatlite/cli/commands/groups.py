@@ -73,7 +73,9 @@ def follow_action(arguments: argparse.Namespace, session: Session, path: str, bo
 def begin(client: Client, stack: str, path: str, body: JsonMap) -> str:
     """Start an operation on a resource. Returns the id of its action."""
     below = "/".join(map(part, path.split("/")))
-    answer = change(client, "POST", f"{client.find(stack).path}/resources/{below}/actions", body)
+    found = client.find(stack)
+    with client.suggesting_resources(found, path):
+        answer = change(client, "POST", f"{found.path}/resources/{below}/actions", body)
     return text(an_object(answer, "action").get("id"))
 
 

@@ -54,7 +54,7 @@ def draw(facts: StackFacts, shown: Object, resources: Sequence[Object]) -> None:
     updated = text(shown.get("updated_time"))
     print(f"  {made}" + (f", updated {render.age(updated, now)} ago" if updated else ""))
     if shown.get("description") not in (None, "", "No description"):
-        _paragraph(text(shown.get("description")))
+        _paragraph(text(shown.get("description")).strip())
     for fact in facts.told:
         _paragraph(fact)
     cloud = shown.get("cloud")

@@ -175,6 +175,17 @@ def test_nobody_there() -> None:
             HTTPTransport(f"http://127.0.0.1:{port}").request("GET", "/")
 
 
+def test_no_such_host() -> None:
+    with pytest.raises(Unreachable, match=r"^http://nohost\.invalid: no host of this name is found \([^\[\]]+\)\. "):
+        HTTPTransport("http://nohost.invalid").request("GET", "/")
+
+
+@pytest.mark.parametrize("transport", ["http"], indirect=True)
+def test_a_server_without_tls(transport: HTTPTransport) -> None:
+    with pytest.raises(Unreachable, match=r"does not speak TLS\. Is it an address with http://\?$"):
+        HTTPTransport(transport.url.replace("http:", "https:")).request("GET", "/")
+
+
 @table("url", ["127.0.0.1:8004", "ftp://h", "http://", "http://h:port", "http://h:99999"])
 def test_no_address(url: str) -> None:
     with pytest.raises(CommandError, match="is not the address of a server"):
