@@ -225,10 +225,14 @@ class ScheduledRequests:
         action = replace(action, data=ActionData(approval=approval), approval_id=approval.id)
         return self._scheduled_actions.keep(context, replace(action, status_reason=reason), action.not_before)
 
-    @staticmethod
-    def _check_author(author: Context, later: Later) -> None:
-        """Raise Forbidden unless the author still has the rights."""
+    def _check_author(self, author: Context, later: Later) -> None:
+        """Raise Forbidden unless the author still has the rights.
+
+        Raises NotSupported if the feature of the request is off.
+        """
         key = next(iter(later.options.get(asked.ACTION, (later.key,))))
+        if key not in RULES and key != asked.RETRY and not later.resource:
+            self._of_feature(key)
         for rule in RULES.get(key, (f"actions:{key}",)):
             author.require(rule)
 
@@ -241,8 +245,8 @@ class ScheduledRequests:
 
         `claim` is called in the transaction that queues it.
 
-        Raises Forbidden if its author has lost the right, Fenced if the action is no longer INIT, and what the request
-        raises.
+        Raises Forbidden if its author has lost the right, NotSupported if its feature is off, Fenced if the action is
+        no longer INIT, and what the request raises.
         """
         author, later = self._author_of(action, stack)
         author = replace(author, claim=claim)

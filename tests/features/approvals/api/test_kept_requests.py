@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from heatlite import wiring
 from heatlite.core.clock import to_text
 from heatlite.core.config import Settings
+from heatlite.feature import installed
 from tests.api.conftest import Heat, template
 from tests.api.test_commands import Here
 from tests.databases import sqlite
@@ -151,6 +152,37 @@ def test_a_retry_of_another_failure_is_asked_for_anew(own_heat: Heat) -> None:
     assert "c" in [one["resource_name"] for one in new["content"]["plan"]["resources"]]
     assert approve(heat, new)["approval"]["state"] == "DONE"
     heat.settle(path, "UPDATE_FAILED")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("off", "key", "options"),
+    [("ownership", "move", {"moved": [{"from": "a", "to": "b"}]}), ("ownership", "detach", {"resources": ["a"]}),
+     ("revisions", "undo", {})],
+)  # fmt: skip
+def test_a_request_of_a_feature_that_is_off(tmp_path: Path, off: str, key: str, options: dict[str, Any]) -> None:
+    """It waits on: its decision says what is off, and no right that is missing."""
+    settings = Settings(database=sqlite(tmp_path), lease_seconds=1e10)
+    server = wiring.embedded(settings)
+    heat = Heat(server.app)
+    path = heat.create(template(a=THING))
+    heat.call("PUT", path, {"template": template(a=THING, c=THING)}, code=202)
+    heat.settle(path, "UPDATE_COMPLETE")
+    policy(heat, approve="always")
+    digest = heat.call("PATCH", f"{path}/preview?plan=true", {key: options}, code=200).json["plan"]["digest"]
+    heat.call("POST", f"{path}/actions?approval=wait", {key: {**options, "plan_digest": digest}}, code=202)
+    (found,) = heat.get("/approvals")["approvals"]
+    for names in ([one.name for one in installed() if one.name != off], None):
+        server.close()
+        server = wiring.embedded(replace(settings, features=names if names is None else tuple(names)))
+        heat, way = Heat(server.app), f"/approvals/{found['id']}/approve"
+        answer = heat.call("POST", way, {"digest": found["digest"]}, code=202 if names is None else 400)
+        if names is not None:
+            assert answer.json["error"]["type"] == "NotSupported"
+            assert f"{key} (its feature is off)" in answer.json["error"]["message"]
+            assert heat.get(f"/approvals/{found['id']}")["approval"]["state"] == "PENDING"
+    heat.settle(path, "UPDATE_COMPLETE")
+    server.close()
 
 
 def test_its_reason_while_the_feature_is_off(tmp_path: Path) -> None:
