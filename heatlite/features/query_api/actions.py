@@ -110,7 +110,7 @@ class QueryActions:
     def _update(self, call: QueryCall) -> JsonMap:
         """Update a stack as PUT does, or as PATCH with UsePreviousTemplate."""
         stack, existing = self._live(call), call.given.text("UsePreviousTemplate") == "true"
-        if any(one.get("UsePreviousValue") == "true" for one in call.given.members("QueryParameters")) and not existing:
+        if any(one.get("UsePreviousValue") == "true" for one in call.given.members("Parameters")) and not existing:
             raise QueryError(Code.InvalidParameterValue, "UsePreviousValue needs UsePreviousTemplate: give the value.")
         if existing and "TemplateBody" in call.given:
             raise QueryError(Code.InvalidParameterCombination, first="UsePreviousTemplate", second="TemplateBody")

@@ -93,7 +93,7 @@ def definition(given: QueryParameters) -> JsonMap:
         body["template"] = given.needed("TemplateBody")
     elif url is not None:
         body["template_url"] = url
-    values = given.members("QueryParameters")
+    values = given.members("Parameters")
     if values:
         body["parameters"] = {
             one["ParameterKey"]: one["ParameterValue"]
