@@ -66,7 +66,7 @@ def kept(client: Client, stack: Stack, body: JsonMap, others: Collection[str]) -
     stored = an_object(an_object(client.request("GET", f"{stack.path}/environment")), "parameters")
     declared, given = _declared(body), {*_given(body), *others}
     names = [name for name in stored if name in declared and name not in given]
-    return f"keeps {', '.join(f'{name}={render.cell(stored[name])}' for name in names)}" if names else ""
+    return f"keeps {', '.join(f'{name}={render.inline(stored[name])}' for name in names)}" if names else ""
 
 
 def unknown(body: JsonMap) -> bool:
@@ -169,7 +169,7 @@ def path_of(item: Object) -> str:
 
 
 def _difference(item: Object, mark: str) -> str:
-    old, new = render.cell(item.get("old")), render.cell(item.get("new"))
+    old, new = render.inline(item.get("old")), render.inline(item.get("new"))
     used = item.get("because_of")
     notes = [f"from {', '.join(map(text, used))}"] if isinstance(used, list) and used and mark != "+" else []
     if mark == "±" and item.get("replaces"):

@@ -137,6 +137,11 @@ def cell(value: Json) -> str:
     return escaped(shown, sys.stdout)
 
 
+def inline(value: Json) -> str:
+    """Format a value on one line, so that it cannot look like a line of its own."""
+    return cell(pretty(value, 0) if isinstance(value, str) and not value.isprintable() else value)
+
+
 def _yaml(value: Json) -> str:
     import yaml  # only this format needs it
 

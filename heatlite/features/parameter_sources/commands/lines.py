@@ -15,8 +15,8 @@ def planned(facts: Object) -> PlanFacts:
 
 
 def _value(one: Object) -> str:
-    old, new = one.get("old"), render.cell(one.get("new"))
-    change = new if old is None else f"{render.cell(old)} → {new}"
+    old, new = one.get("old"), render.inline(one.get("new"))
+    change = new if old is None else f"{render.inline(old)} → {new}"
     return f"{text(one.get('parameter'))}: {change}  (from {text(one.get('stack_name'))}.{text(one.get('output'))})"
 
 

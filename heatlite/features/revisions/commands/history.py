@@ -76,7 +76,7 @@ def _differences(arguments: argparse.Namespace, client: Client, stack: Stack) ->
         render.listing(changes, COLUMNS, arguments, "differences")
         return True
     for each in changes:
-        old, new = (render.cell(each.get(side)) or "null" for side in ("old", "new"))
+        old, new = (render.inline(each.get(side)) or "null" for side in ("old", "new"))
         render.line(f"~ {text(each.get('place'))}: {old} → {new}", "yellow")
     if not changes:
         print("The revisions are equal.")
