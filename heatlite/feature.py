@@ -104,6 +104,8 @@ class Feature:
     """Query keys of requests that begin or preview operations → their values."""
     change_options: Mapping[str, Sequence[str]] = MappingProxyType({})
     """Query keys of requests that change a stack which is there → their values."""
+    create_options: Mapping[str, Sequence[str]] = MappingProxyType({})
+    """Query keys of requests that create a stack → their values."""
     body: type[Struct] | None = None
     """Struct of its keys in the body of a create, an update and their previews.
 

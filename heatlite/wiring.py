@@ -17,6 +17,7 @@ from heatlite.api.access.factory import create_access_control
 from heatlite.api.app import create_app
 from heatlite.api.components import Components
 from heatlite.api.event_streams import MAX_DURATION, Streams
+from heatlite.api.middleware import CHANGES, CREATES, OPERATIONS
 from heatlite.api.routes import App, Routes
 from heatlite.clients.clouds import CloudProvider, Clouds, DomainAdmin
 from heatlite.core.actions.decisions import Decision
@@ -141,9 +142,12 @@ def _create_app(components: Components, on_demand: bool = False) -> App:
         for one in features:
             one.add_routes(routes, components)
 
-    options = {key: values for one in features for key, values in one.options.items()}
-    of_changes = {key: values for one in features for key, values in one.change_options.items()}
-    return create_app(components, add_features, off(components.settings), options, of_changes, on_demand)
+    options: dict[str, dict[str, Sequence[str]]] = {}
+    for one in features:
+        for some, given in ((OPERATIONS, one.options), (CHANGES, one.change_options), (CREATES, one.create_options)):
+            for rule in some:
+                options.setdefault(rule, {}).update(given)
+    return create_app(components, add_features, off(components.settings), options, on_demand)
 
 
 def rules(settings: Settings) -> Mapping[str, frozenset[str]]:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from contextvars import copy_context
 from itertools import count
 from typing import Any
 
@@ -43,7 +44,7 @@ def killed_at_each_write(monkeypatch: pytest.MonkeyPatch, work: Callable[[], obj
             for name in WRITES:
                 patch.setattr(Database, name, counted(name))
             with suppress(Killed):
-                work()
+                copy_context().run(work)  # with what a request leaves in its context at its end
                 return
         yield limit
     raise AssertionError(f"more than {MOST} writes")

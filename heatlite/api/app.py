@@ -47,21 +47,20 @@ def create_app(
     components: Components,
     add_features: Callable[[Routes], None],
     off: Sequence[str],
-    options: Mapping[str, Sequence[str]],
-    change_options: Mapping[str, Sequence[str]],
+    options: Mapping[str, Mapping[str, Sequence[str]]],
     on_demand: bool = False,
 ) -> App:
     """Create the WSGI application. Raises BadSetting, MissingLibrary.
 
-    `add_features` adds the routes of features, and `off` names those that are off. `options` and `change_options` are
-    query keys of features with their values. With `on_demand`, further routes and those of features are added when a
-    request needs one.
+    `add_features` adds the routes of features, and `off` names those that are off. `options` are query keys of features
+    with their values, by rule. With `on_demand`, further routes and those of features are added when a request needs
+    one.
     """
     settings, meter, access = components.settings, components.meter, components.access()
     trail = AuditTrail(components.store.audit, components.clock, proxies(settings.trusted_proxies))
     router = Router() if on_demand else CompiledRouter()
     middleware = RequestMiddleware(
-        settings.public_url, settings.max_json_body_size, meter, access, trail, router, options, change_options
+        settings.public_url, settings.max_json_body_size, meter, access, trail, router, options
     )
     app: App = falcon.App(request_type=Request, middleware=middleware, router=router)
     app.req_options.strip_url_path_trailing_slash = True

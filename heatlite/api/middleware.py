@@ -52,6 +52,8 @@ CHANGES = frozenset({
     "actions:action", "stacks:delete", "stacks:restore_snapshot", "stacks:update", "stacks:update_patch",
 })  # fmt: skip
 """Rules of those that take the options of changes of stacks that are there."""
+CREATES = frozenset({"stacks:create"})
+"""Rules of those that take the options of creates."""
 
 Keys: TypeAlias = Collection[str] | None
 """Query keys of a method of a route; None: any, because they are signed or passed on."""
@@ -73,15 +75,13 @@ class RequestMiddleware:
         access: AccessControl,
         trail: AuditTrail,
         router: CompiledRouter,
-        options: Mapping[str, Sequence[str]],
-        change_options: Mapping[str, Sequence[str]],
+        options: Mapping[str, Mapping[str, Sequence[str]]],
     ) -> None:
         """`router` has the routes.
 
-        It names the operations of requests that are refused before routing. `options` are those of features.
+        It names the operations of requests that are refused before routing. `options` are those of features, by rule.
         """
         self._options = options
-        self._change_options = change_options
         self._router = router
         self._meter = meter
         self._trail = trail
@@ -198,10 +198,7 @@ class RequestMiddleware:
         if not req.query_string:
             return
         known = keys.get(req.method, ())
-        options = {
-            **(self._options if rule in OPERATIONS else {}),
-            **(self._change_options if rule in CHANGES else {}),
-        }
+        options = self._options.get(rule, {})
         own = known or ()  # a route may read a key of this name itself
         if known is not None:
             query.check_known(req, (*own, *options))

@@ -26,7 +26,7 @@ class ApprovalsFeature(Feature):
     rows = ("heatlite.features.approvals.store.store:ApprovalStore",)
     commands = {"Health, locks and protection": {"heatlite.features.approvals.commands.approvals": ("approval",)}}
     pages = "heatlite.features.approvals.pages"
-    options = {OPTION: (REFUSE,)}  # a create has no stack to wait in
+    create_options = {OPTION: (REFUSE,)}  # there is no stack to wait in
     change_options = {OPTION: (REFUSE, WAIT)}
 
     def sweeps(self, components: "Components", one_command: bool) -> Sequence[Callable[[], None]]:
