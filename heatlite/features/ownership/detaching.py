@@ -173,7 +173,7 @@ class Detachments:
             by, since = row.protection.by, to_text(row.protection.at)
             held = Holder(kind="resource", id=row.id, by=by, since=since)
             step = unprotect(stack, name)
-            text = f"Resource {name} of stack {stack.name} is protected. Nothing was done. {step.command}."
+            text = f"Resource {name} of stack {stack.name} is protected. Nothing was done. Lift it: {step.command}."
             raise DeletionProtected(text, holder=held, way_out=[step])
         return row
 

@@ -1,5 +1,6 @@
 """Refusals of values from other stacks."""
 
+import shlex
 from collections.abc import Sequence
 
 from heatlite.core.clock import to_text
@@ -42,7 +43,7 @@ class OutputInUse(Conflict):
         insisting = WayOut(text="removes it nevertheless: the same request with force=true")
         way = WayOut(
             text=f"gives {parameter} of {name} a value of its own",
-            command=f"heatlite up FILE -n {words(name)} -P {words(f'{parameter}=VALUE')}",
+            command=f"heatlite up FILE -n {words(name)} {shlex.quote(f'--parameter={parameter}=VALUE')}",
         )
         held = as_text(first["stack_id"]) if own else None
         super().__init__(

@@ -1,5 +1,6 @@
 """Facts on values that are behind their outputs."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from heatlite.core.clock import to_text
@@ -72,7 +73,8 @@ def _told(tree: ExplainedTree, one: Reading, state: SourceState) -> Told:
     root, name, ways = tree.root, one.parameter, Ways(tree)
     if state is SourceState.GONE:
         text = f"{name} keeps the value of output {one.output} of stack {one.owner_name}, which is gone"
-        ways.tell("gives it another value", f"heatlite up FILE -n {root.name} -P {words(f'{name}=VALUE')}")
+        option = shlex.quote(f"--parameter={name}=VALUE")
+        ways.tell("gives it another value", f"heatlite up FILE -n {root.name} {option}")
     else:
         text = f"{name} is behind: output {one.output} of stack {one.owner_name} has another value by now, or none"
         command = f"heatlite refresh {root.name} {words(name)}"

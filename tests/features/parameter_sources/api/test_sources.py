@@ -1,11 +1,13 @@
 """Values of other stacks by request."""
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from tests.api.conftest import Heat, Town, template, value
+from tests.ways_out import is_complete
 
 SECRET = "tr0ub4dor-and-3"
 
@@ -549,3 +551,17 @@ def test_a_kept_value_stays_hidden(heat: Heat) -> None:
     assert "keeps a hidden value of stack keeper" in heat.fault("PATCH", path, {"template": bare}, code=400)[1]
     heat.call("PATCH", path, {"template": bare, "parameters": {"v": "own"}}, code=202)
     heat.settle(path, "UPDATE_COMPLETE")
+
+
+@pytest.mark.parametrize("name", ["p", "-p", "--force", "it's $(id)"])
+def test_ways_out_name_parameters_as_one_word(heat: Heat, name: str) -> None:
+    base = heat.create(owner(net="a"), "base")
+    path = read(heat, **{name: source("base")})
+    heat.call("PUT", "/change_policy", {"change_policy": "2026-11-28", "reads": "refuse"}, 200)
+    way, *_ = heat.call("DELETE", base, code=409).json["error"]["way_out"]
+    heat.call("DELETE", f"{base}?force=true", code=204)
+    heat.settle(base, "DELETE_COMPLETE")
+    (fact,) = heat.get(f"{path}/why")["facts"]
+    for one in (way, *fact["way_out"]):
+        assert is_complete(one["command"])
+        assert shlex.split(one["command"])[-1] == f"--parameter={name}=VALUE"
