@@ -83,8 +83,9 @@ class ActionSignals:
             held, now = with_state(held, held.verb, held.status, told), self._clock.now()
             self._store.stacks.save(held)
             self._store.events.append_many([stack_event(held, now)])
-            for action in baking:
-                self._store.controls.signal(action.id, Control.END_BAKE, now)
+            ended = [self._store.controls.signal(action.id, Control.END_BAKE, now) for action in baking]
+            if not any(ended):  # an alert or a cancel has come meanwhile
+                raise NothingBakes(stack_name=stack.name)
         audit.info("end_bake stack=%s by=%s reason=%s", stack.id, context.user, reason)
 
     def _held(self, context: Context, action: ActionRecord) -> ActionRecord:

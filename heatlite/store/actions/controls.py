@@ -11,8 +11,13 @@ from heatlite.store.records import ActionRecord
 STOPPED_AT_ONCE = frozenset({Verb.CREATE, Verb.UPDATE})
 """Verbs that do not wait for running work of features once they are asked to stop: nothing is left to do then."""
 
-_OVERRIDES = {Control.FORCE_CANCEL: (Control.ABORT,), Control.ABORT: ()}
-"""Controls that a signal does not replace. A signal that is not listed replaces neither of the two."""
+_STRONGEST = (Control.FORCE_CANCEL, Control.ABORT)
+_STAYS = {
+    Control.FORCE_CANCEL: (Control.ABORT,),
+    Control.ABORT: (),
+    Control.END_BAKE: tuple(one for one in Control if one is not Control.END_BAKE),
+}
+"""Controls that a signal does not replace: for others `_STRONGEST`."""
 
 
 class Controls:
@@ -29,7 +34,7 @@ class Controls:
         Returns False if it has ended, or has a stronger control already. An action without a worker becomes READY: the
         worker that claims it stops it in good order.
         """
-        stronger = _OVERRIDES.get(control, tuple(_OVERRIDES))
+        stronger = _STAYS.get(control, _STRONGEST)
         unless = "".join(f" AND (control IS NULL OR control <> '{one}')" for one in stronger)
         sql = f"UPDATE action SET control = ?, updated_at = ? WHERE id = ? AND {LIVE}{unless}"
         if self._database.write(sql, (control, now, action_id)) == 0:

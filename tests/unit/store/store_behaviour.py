@@ -1805,6 +1805,22 @@ def test_a_signal_reaches_the_worker_and_a_delete_has_the_last_word(store: Store
 
 
 @everywhere
+def test_no_signal_replaces_a_stronger_one(store: Store) -> None:
+    """The end of a bake replaces nothing, and a delete has the last word."""
+    rank = {Control.END_BAKE: 0, Control.FORCE_CANCEL: 2, Control.ABORT: 3}
+    put(store, an_action())
+    action = claim_one(store, "me", 200.0, 30.0)
+    assert action is not None
+    for present in Control:
+        for asked in Control:
+            with store.transaction():
+                store.database.write("UPDATE action SET control = ?", (present,))
+                is_asked = store.controls.signal(action.id, asked, 205.0)
+            assert is_asked == (rank.get(asked, 1) >= rank.get(present, 1)), (present, asked)
+            assert store.claims.control_of(action) is (asked if is_asked else present)
+
+
+@everywhere
 @pytest.mark.parametrize("held", [2, 300])
 def test_leases_are_renewed_in_one_statement(store: Store, monkeypatch: pytest.MonkeyPatch, held: int) -> None:
     records = [an_action() for _ in range(held)]
