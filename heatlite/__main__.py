@@ -5,7 +5,7 @@ import sys
 try:
     import gc
 
-    gc.disable()  # a collection would find nothing, as in `quick_imports`
+    gc.disable()  # a collection would find nothing, as in `quick_start`
     from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager, contextmanager
     from pathlib import Path
@@ -34,8 +34,8 @@ DRIVERS = ("psycopg2", "psycopg2cffi", "psycopg", "pymysql", "MySQLdb")
 
 
 @contextmanager
-def quick_imports(without: Sequence[str]) -> Iterator[None]:
-    """Context for imports without garbage collection and without some packages.
+def quick_start(without: Sequence[str]) -> Iterator[None]:
+    """Context for a start without garbage collection and without some packages.
 
     A collection would find nothing. The packages in `without` appear as not installed.
     """
@@ -66,7 +66,7 @@ class Program:
         return DRIVERS if self._one_command and settings.database.startswith("sqlite:") else ()
 
     def features(self) -> "Sequence[Feature]":
-        with quick_imports(()):
+        with quick_start(()):
             from heatlite import feature
 
             return feature.installed()
@@ -84,7 +84,7 @@ class Program:
             return HTTPTransport(url, credentials(settings), is_here=True)
         # Access to the database file needs no further authentication.
         own = replace(settings, auth=Auth.NONE, policy_file=None)
-        with quick_imports(self._needless(settings)):
+        with quick_start(self._needless(settings)):
             from heatlite import wiring
             from heatlite.administration import EngineBusy
 
@@ -101,7 +101,7 @@ class Program:
             return WSGITransport(embedded.app, embedded.close, f"of {settings.shown_database}")
 
     def serve(self, settings: Settings) -> None:
-        with quick_imports(self._needless(settings)):
+        with quick_start(self._needless(settings)):
             from heatlite.serving import server
 
         server.serve(settings)

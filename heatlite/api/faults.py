@@ -34,7 +34,7 @@ from heatlite.core.json import JsonMap, dump
 from heatlite.core.wire.base import shown
 from heatlite.core.wire.why import Holder, WayOut
 from heatlite.engine.admission.claims import Postponed
-from heatlite.engine.state.steps_out import existing
+from heatlite.engine.state.ways_out import existing
 from heatlite.store.records import Relations
 
 log = logging.getLogger(__name__)

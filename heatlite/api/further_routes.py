@@ -10,7 +10,6 @@ from heatlite.api.handlers.actions import Actions
 from heatlite.api.handlers.common import StackFinder
 from heatlite.api.handlers.reasons import Reasons
 from heatlite.api.handlers.resources.member_actions import MemberActions
-from heatlite.api.handlers.resources.member_moves import MemberMoves
 from heatlite.api.handlers.resources.signals import SIGNED, ResourceSignal, SignedSignals
 from heatlite.api.handlers.server import Versions
 from heatlite.api.handlers.snapshots import Snapshots
@@ -20,6 +19,7 @@ from heatlite.api.handlers.stack_preview import StackExport, StackPreview
 from heatlite.api.handlers.suppressed import Lock
 from heatlite.api.handlers.templates import ResourceTypes, TemplateVersions, Validate
 from heatlite.api.routes import VERSION, P, Routes, S
+from heatlite.engine.operations.membership.member_moves import MemberMoves
 
 PAGES = ("limit", "marker")
 """Query keys of a list without filters."""

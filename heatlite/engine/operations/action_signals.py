@@ -13,8 +13,8 @@ from heatlite.core.errors import ActionImmutable, Forbidden, HTTPBadRequest, Inv
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Control, Signal, Verb
 from heatlite.engine.admission.admission import audit
 from heatlite.engine.execution.termination import Termination, held_derived, suspend_derived
-from heatlite.engine.state.steps_out import acting
 from heatlite.engine.state.unit_of_work import stack_event, with_state
+from heatlite.engine.state.ways_out import acting
 from heatlite.store.records import ActionRecord, StackRecord
 from heatlite.store.store import Store
 

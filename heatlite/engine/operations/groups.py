@@ -140,8 +140,7 @@ class Groups(StackOperations):
 
     def path(self, stack: StackRecord, name: str) -> tuple[str, ...]:
         """Return the path of a group of a stack, from the root on."""
-        lineage = [stack, *self._store.stacks.ancestors(stack)]
-        above = [one.parent_resource for one in reversed(lineage) if one.parent_resource is not None]
+        _, above = self._store.stacks.place(stack)
         return (*above, self.reader.resource(stack, name).name)
 
     def names_of(self, resource: SizedGroup[Schema], members: Sequence[Joining]) -> list[str]:

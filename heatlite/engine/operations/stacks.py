@@ -47,8 +47,8 @@ from heatlite.engine.state.conflict_rules import Operation, is_repeated
 from heatlite.engine.state.protected import PROTECTED_BEFORE, declare
 from heatlite.engine.state.recorded_clouds import StackClouds
 from heatlite.engine.state.requests import AT_ONCE, Preview, ResourceChanges, ShownPlan, StackRequest, Timing
-from heatlite.engine.state.steps_out import existing
 from heatlite.engine.state.unit_of_work import stack_event, with_state
+from heatlite.engine.state.ways_out import existing
 from heatlite.engine.types.adopted_objects import AdoptedObjects
 from heatlite.store.records import ActionRecord, EventRecord, ProtectionRecord, Restriction, StackRecord
 from heatlite.store.store import Store

@@ -22,7 +22,7 @@ from heatlite.core.errors import (
 )
 from heatlite.core.status import ActionStatus, Status, Verb, state
 from heatlite.core.wire.why import WayOut, words
-from heatlite.engine.state.steps_out import acting, cancel, locking, on_stack, resume, unlock, updates, wait
+from heatlite.engine.state.ways_out import acting, cancel, locking, on_stack, resume, unlock, updates, wait
 from heatlite.store.records import ActionRecord, LockRecord, StackRecord
 
 

@@ -11,8 +11,8 @@ from heatlite.core.json import Json, JsonMap, as_map, canonical
 from heatlite.core.status import MAX_REASON, Status, Verb
 from heatlite.core.wire.why import Holder, WayOut
 from heatlite.engine.state.conflict_rules import Operation
-from heatlite.engine.state.steps_out import unprotect
 from heatlite.engine.state.unit_of_work import resource_event, stack_event
+from heatlite.engine.state.ways_out import unprotect
 from heatlite.store.records import EventRecord, ProtectionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.environment import Environment

@@ -231,11 +231,10 @@ class Children:
 
         Members that leave, leave. None: nothing is left out.
         """
-        lineage = [self._resources.stack, *self._store.stacks.ancestors(self._resources.stack)]
-        if lineage[-1].restricted is None:
+        root, names = self._store.stacks.place(self._resources.stack)
+        if root.restricted is None:
             return None
-        names = [one.parent_resource for one in reversed(lineage) if one.parent_resource is not None]
-        left_out = Selection({}, outside=lineage[-1].restricted.left_out)
+        left_out = Selection({}, outside=root.restricted.left_out)
         for name in (*names, row.name):
             left_out = left_out.below(name)  # nothing, where all of it is left out: its definition is as it was
         outside = tuple(path for path in left_out.outside or () if path.partition("/")[0] in definition.resources)

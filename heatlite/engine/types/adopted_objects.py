@@ -136,8 +136,7 @@ class AdoptedObjects:
         for row in self._store.resources.with_objects(stack.project, [one.physical_id]):
             owner = self._store.stacks.get(row.stack_id)
             if row.name == holder.name and owner is not None:
-                lineage = [owner, *self._store.stacks.ancestors(owner)]
-                names = [level.parent_resource for level in reversed(lineage) if level.parent_resource is not None]
+                _, names = self._store.stacks.place(owner)
                 return self._owned_by(row, owner, names, holder.stack_name, text)
         return ObjectOwned(f"{text} by stack {holder.stack_name}.")
 

@@ -13,7 +13,7 @@ from heatlite.core.status import NOT_ROLLED_BACK, ActionStatus, Status, Verb, st
 from heatlite.core.wire.why import Fact, WayOut, words
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.hooks import waits_at, waits_until
-from heatlite.engine.state.steps_out import stack_path, unprotect
+from heatlite.engine.state.ways_out import stack_path, unprotect
 from heatlite.engine.why.tree import ExplainedTree, Told
 from heatlite.engine.why.ways import WayCall, Ways, resource_path
 from heatlite.store.audit import AuditOutcome

@@ -13,9 +13,9 @@ from heatlite.core.errors import StackLocked
 from heatlite.core.json import JsonMap
 from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.core.wire.why import Fact, WayOut, words
-from heatlite.engine.state import steps_out
+from heatlite.engine.state import ways_out
 from heatlite.engine.state.conflict_rules import UPDATES, Operation
-from heatlite.engine.state.steps_out import stack_path
+from heatlite.engine.state.ways_out import stack_path
 from heatlite.engine.why.tree import ExplainedTree
 from heatlite.store.records import ActionRecord, StackRecord
 
@@ -84,7 +84,7 @@ class Ways:
         self, operation: Operation, stack: StackRecord, text: str, command: str, options: JsonMap | None = None
     ) -> None:
         """Add an operation that is an action on a stack: its key is the operation's name."""
-        self.request(operation, stack, steps_out.on_stack(stack, operation.value, text, command, options))
+        self.request(operation, stack, ways_out.on_stack(stack, operation.value, text, command, options))
 
     def request(self, operation: Operation, stack: StackRecord, step: WayOut) -> None:
         """Add the request of an operation, after the steps that it needs."""
@@ -119,19 +119,19 @@ class Ways:
         if lock is not None and lock.by_admin and not self._tree.caller.is_admin:
             self.tell(f"An administrator has locked {stack.name}: ask one to lift the lock.")
         else:
-            self.request(Operation.UNLOCK, stack, steps_out.unlock(stack))
+            self.request(Operation.UNLOCK, stack, ways_out.unlock(stack))
 
     def cancel(self, action: ActionRecord) -> None:
         """Add the step that cancels an action."""
-        self._add(steps_out.cancel(action))
+        self._add(ways_out.cancel(action))
 
     def wait(self, action: ActionRecord) -> int:
         """Add the step of waiting for the end of an action. Returns its place."""
-        return self._add(steps_out.wait(action))
+        return self._add(ways_out.wait(action))
 
     def resume(self, action: ActionRecord) -> int:
         """Add the step that continues a suspended action. Returns its place."""
-        return self._add(steps_out.resume(action))
+        return self._add(ways_out.resume(action))
 
     def _ended(self, action: ActionRecord) -> int:
         """Add the step that leads to the end of an action. Returns its place."""

@@ -23,9 +23,8 @@ def is_requester(context: Context, record: ApprovalRecord) -> bool:
 
 def place_of(store: Store, stack: StackRecord) -> tuple[StackRecord, str]:
     """Return the root of a stack, and its path below that."""
-    lineage = [stack, *store.stacks.ancestors(stack)]
-    names = [one.parent_resource for one in reversed(lineage) if one.parent_resource is not None]
-    return lineage[-1], "/".join(names)
+    root, names = store.stacks.place(stack)
+    return root, "/".join(names)
 
 
 def four_eyes(store: Store, settings: Settings, project: str, root_id: str) -> bool:

@@ -271,7 +271,7 @@ def strictest(documents: Mapping[PolicyOrigin, PolicyKeys]) -> Effective:
     guard = next(filter(None, map(guard_of, documents.values())), None)
     rules = tuple(PlacedRule(origin, rule) for origin, one in documents.items() for rule in rules_of(one))
     grants = tuple(grant for one in documents.values() for grant in grants_of(one))
-    policy = ChangePolicyValues(**values)  # type: ignore[arg-type]  # the keys are those of Policy
+    policy = ChangePolicyValues(**values)  # type: ignore[arg-type]  # the keys are its fields
     return Effective(policy, origins, rules, guard, grants)
 
 

@@ -6,7 +6,7 @@ from heatlite.core.clock import to_text
 from heatlite.core.json import as_map
 from heatlite.core.wire.why import Fact, words
 from heatlite.engine.state.conflict_rules import Operation
-from heatlite.engine.state.steps_out import stack_path
+from heatlite.engine.state.ways_out import stack_path
 from heatlite.engine.why.tree import ExplainedTree, Told
 from heatlite.engine.why.ways import WayCall, Ways
 from heatlite.features.drift.states import DriftState

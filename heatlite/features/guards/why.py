@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from heatlite.core.wire.why import words
-from heatlite.engine.state.steps_out import stack_path
+from heatlite.engine.state.ways_out import stack_path
 from heatlite.engine.why.tree import ExplainedTree, Told
 from heatlite.engine.why.ways import WayCall, Ways, with_first
 

@@ -10,7 +10,7 @@ from heatlite.core.json import JsonMap
 from heatlite.core.status import Verb
 from heatlite.core.wire.why import Fact, words
 from heatlite.engine.state.conflict_rules import Operation
-from heatlite.engine.state.steps_out import stack_path
+from heatlite.engine.state.ways_out import stack_path
 from heatlite.engine.why.tree import ExplainedTree, Told
 from heatlite.engine.why.ways import WayCall, Ways, with_first
 from heatlite.features.healing.loop.tree import has_failed

@@ -32,7 +32,7 @@ from heatlite.engine.execution.termination import outputs
 from heatlite.engine.operations.scheduled_actions import MAX_SCHEDULED
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.requests import Span
-from heatlite.engine.state.steps_out import acting
+from heatlite.engine.state.ways_out import acting
 from heatlite.engine.types.outputs import StackReader
 from heatlite.features.nodes.feature import NodeSettings
 from heatlite.features.nodes.playbook_text import NodeAttribute, Playbook, Stage, read_playbook

@@ -7,7 +7,7 @@ from heatlite.core.json import Json
 from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.core.wire.why import Fact, words
 from heatlite.engine.state.conflict_rules import Operation
-from heatlite.engine.state.steps_out import stack_path
+from heatlite.engine.state.ways_out import stack_path
 from heatlite.engine.why.tree import ExplainedTree, Told
 from heatlite.engine.why.ways import WayCall, Ways, resource_path
 from heatlite.features.nodes.agents.push import UNHEALTHY

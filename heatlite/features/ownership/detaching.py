@@ -26,8 +26,8 @@ from heatlite.engine.operations.redefining.tree import DefinedStack, RowChanges
 from heatlite.engine.preview.preview_views import detailed_plan, plan_entry
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.requests import ShownPlan
-from heatlite.engine.state.steps_out import unprotect
 from heatlite.engine.state.unit_of_work import operation_event
+from heatlite.engine.state.ways_out import unprotect
 from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.features.ownership.bodies import DetachRequest
 from heatlite.features.ownership.errors import StillReferenced

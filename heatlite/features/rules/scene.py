@@ -14,7 +14,6 @@ from heatlite.engine.preview.preview_views import changed_resources
 from heatlite.engine.state.requests import ChangedResource
 from heatlite.features.change_policy.effective import VERSION, Occasion
 from heatlite.features.rules.expressions import plain
-from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 
 OCCASIONS = {
@@ -49,7 +48,7 @@ class RuleScene(Struct, frozen=True):
 
 def scene(store: Store, asked: PreparedRequest, preview: StackPreview, now: float) -> RuleScene:
     """Return what rules see of an operation. The time counts by the minute."""
-    root, above = _place(store, asked)
+    root, above = store.stacks.place(asked.stack)
     counts = dict.fromkeys((*(one.value for one in _COUNTED), Outcome.KEEP.value), 0)
     seen = list[SeenResource]()
     for one in changed_resources(preview):
@@ -80,14 +79,6 @@ def endpoint_request(request_id: str, digest: str, seen: RuleScene) -> JsonMap:
         "now": to_text(seen.now.timestamp()),
         "plan": {"digest": digest, "resources": [one.variable for one in seen.resources]},
     }
-
-
-def _place(store: Store, asked: PreparedRequest) -> tuple[StackRecord, tuple[str, ...]]:
-    """Return the root of the stack that changes, and the path of that stack."""
-    if asked.stack.parent_id is None:
-        return asked.stack, ()
-    lineage = [asked.stack, *store.stacks.ancestors(asked.stack)]
-    return lineage[-1], tuple(one.parent_resource for one in reversed(lineage) if one.parent_resource is not None)
 
 
 def _seen(one: ChangedResource, above: tuple[str, ...]) -> SeenResource:

@@ -183,6 +183,11 @@ class Stacks:
             self._encryption.remember(stack_id, found.sealed)
         return found
 
+    def place(self, record: StackRecord) -> tuple[StackRecord, tuple[str, ...]]:
+        """Return the root of a stack, and the path of the stack below it."""
+        lineage = [record, *self.ancestors(record)]
+        return lineage[-1], tuple(one.parent_resource for one in reversed(lineage) if one.parent_resource is not None)
+
     def ancestors(self, record: StackRecord) -> list[StackRecord]:
         """Return the ancestors of a stack, the parent first."""
         out: list[StackRecord] = []

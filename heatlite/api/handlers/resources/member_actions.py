@@ -7,7 +7,6 @@ from typing import TypeAlias
 from falcon import Response
 
 from heatlite.api.handlers.common import StackFinder
-from heatlite.api.handlers.resources.member_moves import MOVE, MemberMoves
 from heatlite.api.request import Request
 from heatlite.api.wire import bodies, group_bodies, views
 from heatlite.core.context import Context
@@ -17,6 +16,7 @@ from heatlite.core.validation import approved, convert, options
 from heatlite.engine.operations.groups import Groups
 from heatlite.engine.operations.membership.joining import Joins
 from heatlite.engine.operations.membership.leaving import Leaving
+from heatlite.engine.operations.membership.member_moves import MOVE, MemberMoves
 from heatlite.engine.operations.membership.policies import GroupPolicies
 from heatlite.engine.operations.scheduled_requests import ScheduledRequests
 from heatlite.engine.state.group_requests import (

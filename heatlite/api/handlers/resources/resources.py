@@ -17,8 +17,8 @@ from heatlite.core.json import JsonMap
 from heatlite.engine.operations.health_marks import HealthMarks
 from heatlite.engine.operations.software_configs import Software
 from heatlite.engine.state.conflict_rules import Operation
+from heatlite.engine.state.resource_paths import paths_to
 from heatlite.engine.state.unit_of_work import MOVED_TO, moved_text
-from heatlite.engine.state.ways import ways_to
 from heatlite.engine.types.outputs import StackReader
 from heatlite.plugin.groups import POLICIES
 from heatlite.store.records import ResourceRecord, StackRecord
@@ -41,7 +41,7 @@ class Objects:
         wanted = query.values(req, "physical_resource_id")
         if not 0 < len(wanted) <= MAX_OBJECTS:
             raise HTTPBadRequest(f"Give physical_resource_id 1 to {MAX_OBJECTS} times.")
-        ways = [*ways_to(self._store, self._store.resources.with_objects(req.caller.project, wanted))]
+        ways = [*paths_to(self._store, self._store.resources.with_objects(req.caller.project, wanted))]
         row_ids = [way.rows[-1].id for way in ways]
         notes, facts = self._store.health_of(row_ids), self._store.resource_facts(row_ids)
         found = list[JsonMap]()

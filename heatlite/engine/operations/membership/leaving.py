@@ -30,7 +30,7 @@ from heatlite.engine.preview.preview_views import detailed_plan, plan_entry
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.group_requests import Leave, body_of
 from heatlite.engine.state.requests import PlannedResource, ShownPlan
-from heatlite.engine.state.steps_out import unprotect
+from heatlite.engine.state.ways_out import unprotect
 from heatlite.engine.types.type_calls import type_code
 from heatlite.plugin.nested import StackResource
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord

@@ -74,9 +74,8 @@ class _Departed:
         """Return the path of a row, with the stack if that is another root."""
         stack = self._store.stacks.get(owner.stack_id)
         assert stack is not None
-        lineage = [stack, *self._store.stacks.ancestors(stack)]
-        names = [one.parent_resource for one in reversed(lineage) if one.parent_resource is not None]
-        path, root = "/".join((*names, owner.name)), lineage[-1]
+        root, names = self._store.stacks.place(stack)
+        path = "/".join((*names, owner.name))
         return path if root.id == self._stack.id else f"{path} of stack {root.name}"
 
     @cached_property

@@ -28,7 +28,7 @@ from heatlite.core.wire.why import WayOut, words
 from heatlite.engine.operations.repairs import RepairPlan, Repairs
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.requests import ShownPlan
-from heatlite.engine.state.steps_out import on_stack
+from heatlite.engine.state.ways_out import on_stack
 from heatlite.features.healing.errors import HealingHeld
 from heatlite.features.healing.loop.examining import ExaminedIncident, claims_of
 from heatlite.features.healing.loop.reverting import held_by_plan, judged

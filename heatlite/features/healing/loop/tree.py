@@ -6,8 +6,8 @@ from functools import cached_property
 from msgspec import Struct
 
 from heatlite.core.status import Status, Verb
+from heatlite.engine.state.resource_paths import paths_to
 from heatlite.engine.state.values import current_rows
-from heatlite.engine.state.ways import ways_to
 from heatlite.features.healing.rules.brakes import ScopeFacts
 from heatlite.features.healing.rules.policy import TreePolicy
 from heatlite.features.healing.rules.slots import Slot, drift_scope, members_scope, slot_at
@@ -155,7 +155,7 @@ def place_of(store: Store, row: ResourceRecord) -> SlotPlace | None:
 
     Reads these stacks and their resources only. `nested` is not set.
     """
-    way = next(ways_to(store, [row]), None)
+    way = next(paths_to(store, [row]), None)
     return None if way is None else SlotPlace(
         slot_at([(one.name, one.mapped_type) for one in way.rows]), row, way.stacks
     )

@@ -1,4 +1,4 @@
-"""Steps out of a conflict, and its holder.
+"""Ways out of a conflict, and its holder.
 
 Errors and the reasons of stacks show them.
 """

@@ -1,4 +1,4 @@
-"""Ways from the root of a stack tree to its resources."""
+"""Paths from the root of a stack tree to its resources."""
 
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -10,7 +10,7 @@ from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.store.store import Store
 
 
-class Way(Struct, frozen=True):
+class ResourcePath(Struct, frozen=True):
     """The resources and the stacks from a root to a resource; as many of both."""
 
     rows: tuple[ResourceRecord, ...]
@@ -23,8 +23,8 @@ class Way(Struct, frozen=True):
         return "/".join(one.name for one in self.rows)
 
 
-def ways_to(store: Store, rows: Iterable[ResourceRecord]) -> Iterator[Way]:
-    """Yield the ways to the rows, without those that are not current in a live tree.
+def paths_to(store: Store, rows: Iterable[ResourceRecord]) -> Iterator[ResourcePath]:
+    """Yield the paths of the rows, without those that are not current in a live tree.
 
     Reads the stacks above the rows, and one resource of each, once.
     """
@@ -47,6 +47,6 @@ def ways_to(store: Store, rows: Iterable[ResourceRecord]) -> Iterator[Way]:
             below.insert(0, found)
             stacks.insert(0, stack)
             if stack.parent_id is None:
-                yield Way(tuple(below), tuple(stacks))
+                yield ResourcePath(tuple(below), tuple(stacks))
                 break
             name, stack = stack.parent_resource or "", stack_of(stack.parent_id)
