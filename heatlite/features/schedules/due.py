@@ -8,7 +8,7 @@ from heatlite.core.cron import Cron, read_cron, read_zone
 from heatlite.features.schedules.store.records import ScheduledTask, ScheduleRecord
 
 ON_TIME = 60
-"""Seconds after its nominal time in which an occurrence without a window still begins."""
+"""Seconds after its window in which an occurrence still counts: no sweep comes at the very end of a window."""
 
 POWER = frozenset({ScheduledTask.SUSPEND, ScheduledTask.RESUME})
 """Tasks of which one undoes the other. Of all that are due together only the latest counts."""
@@ -50,7 +50,7 @@ def judged(due: Sequence[ScheduleRecord], now: float) -> tuple[list[Occurrence],
     found = [(one, latest_due(one, now)) for one in due]
     power = sorted(((one, at) for one, at in found if one.task in POWER), key=lambda pair: (pair[1], pair[0].id))
     others = [(one, at) for one, at in found if one.task not in POWER]
-    late = [(one, at) for one, at in others if now - at > max(one.window, ON_TIME)]
+    late = [(one, at) for one, at in others if now - at > one.window + ON_TIME]
     return [*power[:-1], *late], [*power[-1:], *_without(others, late)]
 
 

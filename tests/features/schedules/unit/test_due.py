@@ -71,8 +71,8 @@ SLEEP, WAKE = due(ScheduledTask.SUSPEND, "sleep", "0 20 * * *"), due(ScheduledTa
         ([SLEEP, WAKE], "2026-11-30T19:00+00:00", ["sleep 29T20:00"], ["wake 30T07:00"]),
         ([SLEEP, WAKE], "2026-11-30T21:00+00:00", ["wake 30T07:00"], ["sleep 30T20:00"]),
         # Others within their window only.
-        ([due(ScheduledTask.CHECK, "c", "0 20 * * *")], "2026-11-23T21:00+00:00", [], ["c 23T20:00"]),
-        ([due(ScheduledTask.CHECK, "c", "0 20 * * *")], "2026-11-23T21:01+00:00", ["c 23T20:00"], []),
+        ([due(ScheduledTask.CHECK, "c", "0 20 * * *")], "2026-11-23T21:00:00.4+00:00", [], ["c 23T20:00"]),
+        ([due(ScheduledTask.CHECK, "c", "0 20 * * *")], "2026-11-23T21:02+00:00", ["c 23T20:00"], []),
         ([due(ScheduledTask.CHECK, "c", "0 20 * * *", 0)], "2026-11-23T20:01+00:00", [], ["c 23T20:00"]),
         ([due(ScheduledTask.CHECK, "c", "0 20 * * *", 0)], "2026-11-23T20:02+00:00", ["c 23T20:00"], []),
         (
