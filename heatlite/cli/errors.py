@@ -23,6 +23,14 @@ class Misuse(CommandError):
     exit_code = 2
 
 
+class LeftWaiting(Exception):
+    """A request waits for its approval without this command, which has not failed."""
+
+    def __init__(self, action_id: str, message: str) -> None:
+        super().__init__(message)
+        self.action_id = action_id
+
+
 class RefusedRequest(ErrorAnswer, CommandError):
     """The server answered with an error, whose text this is."""
 

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from heatlite import __version__
 from heatlite.cli.arguments import CommandGroup, Run, Sections
-from heatlite.cli.errors import CommandError, RefusedRequest
+from heatlite.cli.errors import CommandError, LeftWaiting, RefusedRequest
 from heatlite.cli.parser import MISUSE, CommandParser, print_error, with_percents_last
 from heatlite.cli.session import Host, StatedFeature
 from heatlite.core import config
@@ -285,6 +285,10 @@ def _run(arguments: Sequence[str] | None, host: Host) -> int:
         parsed = parse(words or ["--help"], _sections(words, host))
         command: Run = parsed.run
         return command(parsed, host)
+    except LeftWaiting as left:
+        is_json = getattr(parsed, "format", None) == "json"
+        print(dump({"type": "waiting", "action_id": left.action_id}) if is_json else left)
+        return 0
     except RefusedRequest as error:
         _record(parsed, str(error), error.status)
         _complain(f"{error} (HTTP {error.status})")

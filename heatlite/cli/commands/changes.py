@@ -6,7 +6,7 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -28,16 +28,16 @@ from heatlite.cli.arguments import (
     repeatable,
 )
 from heatlite.cli.client import Client, Object, Stack, an_object, objects, text
-from heatlite.cli.commands.following import await_begin, change, ended, may_leave, require_stack, start, started
+from heatlite.cli.commands.following import change, ended, may_leave, require_stack, start, started
 from heatlite.cli.commands.validate import of_file, of_server
 from heatlite.cli.errors import CommandError, Misuse, RefusedRequest, listed
 from heatlite.cli.files import Bundle, gather, parameters
 from heatlite.cli.output import plans, progress, render
 from heatlite.cli.questions import agree, confirmed, need_consent
-from heatlite.cli.session import Host, PlanFacts, connect
+from heatlite.cli.session import Host, PlanFacts, connect, tell_facts
 from heatlite.core.config import SIMULATED
 from heatlite.core.errors import Problem, UnknownUserParameter
-from heatlite.core.json import Json, JsonMap, dump
+from heatlite.core.json import JsonMap, dump
 
 CHANGES = 2
 """Exit code of ``plan --detailed-exitcode`` if there are changes."""
@@ -191,7 +191,6 @@ def up(arguments: argparse.Namespace, host: Host) -> int:
             _check_given(arguments, host, body)
             body |= _of_update(arguments)
         after = None if stack is None else client.last_event(stack, progress.NESTED)
-        answer: Json = None
         with _explained(arguments, host, client, body):
             if not arguments.yes:
                 _ask_for_plan(arguments, host, client, stack, name, body)
@@ -200,13 +199,11 @@ def up(arguments: argparse.Namespace, host: Host) -> int:
                 made = an_object(client.request("POST", "/stacks", {"stack_name": name, **body}), "stack")
                 stack = client.find(text(made.get("id")))
             else:
-                answer = change(client, "PUT" if arguments.reset else "PATCH", stack.path, body)
+                change(arguments, session, "PUT" if arguments.reset else "PATCH", stack.path, body)
         for go_on in arguments.further:
             go_on(arguments, client, stack)
         if arguments.yes:
             _tell_warnings(arguments, host)
-        if not await_begin(session, answer, arguments.no_wait):
-            return 0
         if arguments.no_wait:
             return started(arguments, stack)
         done = require_stack(progress.wait(session, stack, after, again, arguments.format, began))
@@ -397,11 +394,10 @@ def down(arguments: argparse.Namespace, host: Host) -> int:
         if arguments.force:
             query["force"] = "true"
         if not arguments.yes:
-            query["plan_digest"] = _ask_for_deletion(arguments, client, stack)
+            query["plan_digest"] = _ask_for_deletion(arguments, host, client, stack)
         began, is_going = time.monotonic(), stack.status == "DELETE_IN_PROGRESS" and not arguments.force
-        answer: Json = None
         try:
-            answer = change(client, "DELETE", stack.path, query=query)
+            change(arguments, session, "DELETE", stack.path, query=query)
         except RefusedRequest as error:  # perhaps by a deletion that is suspended
             if error.status != HTTPStatus.CONFLICT or arguments.retain:
                 raise
@@ -411,8 +407,6 @@ def down(arguments: argparse.Namespace, host: Host) -> int:
             is_going = True
         if is_going:
             print(f"{stack.name} is being deleted already: waiting for that.", file=sys.stderr)
-        if not await_begin(session, answer, arguments.no_wait):
-            return 0
         if arguments.no_wait:
             return started(arguments, stack)
         done = progress.wait(session, stack, after, f"heatlite down {stack.name}", arguments.format, began)
@@ -422,7 +416,7 @@ def down(arguments: argparse.Namespace, host: Host) -> int:
     return ended(arguments, done)
 
 
-def _ask_for_deletion(arguments: argparse.Namespace, client: Client, stack: Stack) -> str:
+def _ask_for_deletion(arguments: argparse.Namespace, host: Host, client: Client, stack: Stack) -> str:
     """Show the objects that the deletion removes and those that stay, and ask.
 
     Returns the digest of the plan. Raises CommandError without consent, and what refuses the deletion.
@@ -431,12 +425,7 @@ def _ask_for_deletion(arguments: argparse.Namespace, client: Client, stack: Stac
     gone, stays = plans.gone_and_staying(plan)
     _print_first([f"- {line}" for line in gone], "red")
     _print_first([f"  {line}" for line in stays], "dim")
-    for one in objects(plan, "readers") if "readers" in plan else ():
-        name, output, parameter = (text(one.get(key)) for key in ("stack_name", "output", "parameter"))
-        print(f"Stack {name} keeps output {output} as {parameter}.")
-    approval = plan.get("approval")
-    if isinstance(approval, Mapping) and approval.get("needed"):
-        print("Approval: needed. The deletion begins once somebody has approved it.")
+    tell_facts(host, client, stack, plan)
     force = ", and leave behind what cannot be deleted" if arguments.force else ""
     plural = "" if len(gone) == 1 else "s"
     agree(arguments, f"Delete the stack {stack.name} with {len(gone)} resource{plural}{force}?")
@@ -454,6 +443,5 @@ def _print_first(lines: Sequence[str], colour: str) -> None:
 def retry(arguments: argparse.Namespace, host: Host) -> int:
     """Continue a failed create or update, and wait for it."""
     with connect(arguments, host) as session:
-        client, stack = session.client, session.client.find(arguments.stack)
-        path, again = f"{stack.path}/actions", f"heatlite retry {stack.name}"
-        return start(arguments, session, stack, lambda: change(client, "POST", path, {"retry": None}), again)
+        stack = session.client.find(arguments.stack)
+        return start(arguments, session, stack, {"retry": None}, f"heatlite retry {stack.name}")

@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from heatlite.cli.client import Client, Stack, an_object, part, text
-from heatlite.cli.errors import CommandError, Misuse, RefusedRequest
+from heatlite.cli.client import Stack, an_object, text
+from heatlite.cli.commands.actions import find
+from heatlite.cli.errors import CommandError, LeftWaiting, Misuse, RefusedRequest
 from heatlite.cli.output import progress
 from heatlite.cli.session import Session
+from heatlite.cli.transport import Unreachable
 from heatlite.core.json import Json, dump
 
 NEEDS_APPROVAL: Final = "ApprovalRequired"
@@ -27,58 +29,76 @@ def may_leave(arguments: argparse.Namespace, session: Session) -> None:
 
 
 def start(
-    arguments: argparse.Namespace, session: Session, stack: Stack, request: Callable[[], object], again: str
+    arguments: argparse.Namespace,
+    session: Session,
+    stack: Stack,
+    body: Json,
+    again: str,
+    method: str = "POST",
+    below: str = "/actions",
 ) -> int:
-    """Make a request and wait for the operation that it starts.
+    """Make a request on a stack and wait for the operation that it starts.
 
-    Waits for its approval, too, if it was made by `change`. Returns the exit code. Raises CommandError if another
-    request deletes the stack, and as `await_begin`.
+    Returns the exit code. Raises CommandError if another request deletes the stack, and as `change`.
     """
     may_leave(arguments, session)
     after, began = session.client.last_event(stack, progress.NESTED), time.monotonic()
-    if not await_begin(session, request(), arguments.no_wait):
-        return 0
+    change(arguments, session, method, stack.path + below, body)
     if arguments.no_wait:
         return started(arguments, stack)
     return ended(arguments, require_stack(progress.wait(session, stack, after, again, arguments.format, began)))
 
 
 def change(
-    client: Client, method: str, path: str, body: Json = None, query: Mapping[str, str | Sequence[str]] | None = None
+    arguments: argparse.Namespace,
+    session: Session,
+    method: str,
+    path: str,
+    body: Json = None,
+    query: Mapping[str, str | Sequence[str]] | None = None,
 ) -> Json:
-    """Send a request that changes a stack, and return its answer.
+    """Send a request that changes a stack, and return its answer once it has begun.
 
-    One that needs an approval waits for it. Its answer has an action that has not begun.
+    One that needs an approval waits for it. Raises as `await_begin`.
     """
     try:
-        return client.request(method, path, body, query)
+        answer = session.client.request(method, path, body, query)
     except RefusedRequest as refusal:
-        if refusal.kind != NEEDS_APPROVAL or path == "/stacks":
+        if refusal.kind != NEEDS_APPROVAL:
             raise
-    answer = client.request(method, path, body, {**(query or {}), "approval": "wait"})
-    print(text(an_object(answer, "action").get("status_reason")), file=sys.stderr)
-    return answer
+        answer = session.client.request(method, path, body, {**(query or {}), "approval": "wait"})
+        print(text(an_object(answer, "action").get("status_reason")), file=sys.stderr)
+    return await_begin(arguments, session, answer)
 
 
-def await_begin(session: Session, answer: object, is_left: bool) -> bool:
+def await_begin(arguments: argparse.Namespace, session: Session, answer: Json) -> Json:
     """Wait until the action of an answer has begun, if it waits for an approval.
 
-    Returns False if it waits on without this command: it `is_left`, or there is no server. Raises CommandError if it
-    is not approved.
+    Returns the answer, or the action then. Raises LeftWaiting if it waits on without this command: with --no-wait, or
+    without a server. Raises CommandError if it is not approved, and Unreachable, Refused.
     """
     action = answer.get("action") if isinstance(answer, Mapping) else None
-    if not isinstance(action, Mapping):
-        return True
-    path = f"/actions/{part(text(action['id']))}"
-    while action.get("status") == "INIT":
-        if is_left or session.embedded:
-            print(f"It begins once it is approved. Watch it with: heatlite action show {text(action['id'])}")
-            return False
-        time.sleep(PAUSE)
-        action = an_object(session.client.request("GET", path), "action")
+    if not isinstance(action, Mapping) or action.get("status") != "INIT":
+        return answer
+    action_id, is_told = text(action.get("id")), False
+    again = f"heatlite action show {action_id}"
+    if session.embedded or getattr(arguments, "no_wait", False):
+        raise LeftWaiting(action_id, f"It begins once it is approved. Watch it with: {again}")
+    try:
+        while action.get("status") == "INIT":
+            time.sleep(PAUSE)
+            try:
+                action = find(session.client, action_id)
+            except RefusedRequest as error:
+                is_told = progress.tell_outage(error, is_told)
+    except KeyboardInterrupt:
+        print(f"Interrupted. It begins once it is approved; watch it with: {again}", file=sys.stderr)
+        raise
+    except Unreachable as error:
+        raise progress.lost(error, again) from None
     if action.get("status") == "CANCELLED":
         raise CommandError(f"Nothing was begun: {text(action.get('status_reason'))}.")
-    return True
+    return {"action": {**action}}
 
 
 def require_stack(done: progress.Followed) -> progress.Followed:

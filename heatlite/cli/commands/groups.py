@@ -4,13 +4,13 @@ import argparse
 import re
 
 from heatlite.cli.arguments import DECIMAL, NO_WAIT, STACK, YES, CommandGroup, argument, is_whole, number
-from heatlite.cli.client import Client, an_object, objects, part, text
+from heatlite.cli.client import an_object, objects, part, text
 from heatlite.cli.commands.actions import ENDED, find, follow, line
 from heatlite.cli.commands.following import change, may_leave
 from heatlite.cli.errors import Misuse
 from heatlite.cli.output import plans
 from heatlite.cli.questions import agree, need_consent
-from heatlite.cli.session import Host, Session, connect
+from heatlite.cli.session import Host, Session, connect, tell_facts
 from heatlite.core.clock import UNITS
 from heatlite.core.json import Json, JsonMap, parse
 
@@ -56,7 +56,7 @@ def start(arguments: argparse.Namespace, host: Host, path: str, body: JsonMap) -
 def follow_action(arguments: argparse.Namespace, session: Session, path: str, body: JsonMap) -> int:
     """Start an operation on a resource in a session; otherwise as `start`."""
     may_leave(arguments, session)
-    action_id = begin(session.client, arguments.stack, path, body)
+    action_id = begin(arguments, session, path, body)
     if arguments.no_wait:
         return 0
     last = follow(
@@ -70,12 +70,12 @@ def follow_action(arguments: argparse.Namespace, session: Session, path: str, bo
     return 0 if last == "SUCCEEDED" else 1
 
 
-def begin(client: Client, stack: str, path: str, body: JsonMap) -> str:
+def begin(arguments: argparse.Namespace, session: Session, path: str, body: JsonMap) -> str:
     """Start an operation on a resource. Returns the id of its action."""
     below = "/".join(map(part, path.split("/")))
-    found = client.find(stack)
-    with client.suggesting_resources(found, path):
-        answer = change(client, "POST", f"{found.path}/resources/{below}/actions", body)
+    found = session.client.find(arguments.stack)
+    with session.client.suggesting_resources(found, path):
+        answer = change(arguments, session, "POST", f"{found.path}/resources/{below}/actions", body)
     return text(an_object(answer, "action").get("id"))
 
 
@@ -170,13 +170,16 @@ def _scaling(arguments: argparse.Namespace) -> JsonMap:
 def delete(arguments: argparse.Namespace, host: Host) -> int:
     """Delete members of a group."""
     need_consent(arguments, "`group delete` deletes members")
-    agree(arguments, f"Delete {', '.join(arguments.members)} of {arguments.group}?")
     options: JsonMap = {
         "members": arguments.members,
         "reduce": not arguments.refill,
         **({} if arguments.grace_period is None else {"grace_period": arguments.grace_period}),
     }
-    return start(arguments, host, arguments.group, {"delete_members": options})
+    with connect(arguments, host) as session:
+        if not arguments.yes:
+            _show_plan(arguments, host, session, "delete_members", options)
+            agree(arguments, f"Delete {', '.join(arguments.members)} of {arguments.group}?")
+        return follow_action(arguments, session, arguments.group, {"delete_members": options})
 
 
 @commands.command(
@@ -235,14 +238,22 @@ def _as_planned(arguments: argparse.Namespace, host: Host, key: str, asked: Json
     """Show the plan of an operation on a group, ask, and start what was shown."""
     need_consent(arguments, f"`group {key}` changes the members of a group")
     with connect(arguments, host) as session:
-        client, group = session.client, arguments.group
-        plan = client.plan(client.find(arguments.stack), key, {**asked, "resource": group})
-        plans.draw(objects(plan, "resources"))
-        if plan.get("after"):
-            print("The next update then does:")
-            plans.draw(objects(plan, "after"))
+        digest = _show_plan(arguments, host, session, key, asked)
         agree(arguments, "Do it?")
-        return follow_action(arguments, session, group, {key: {**asked, "plan_digest": text(plan.get("digest"))}})
+        return follow_action(arguments, session, arguments.group, {key: {**asked, "plan_digest": digest}})
+
+
+def _show_plan(arguments: argparse.Namespace, host: Host, session: Session, key: str, asked: JsonMap) -> str:
+    """Show the plan of an operation on a group. Returns its digest."""
+    stack = session.client.find(arguments.stack)
+    with session.client.suggesting_resources(stack, arguments.group):
+        plan = session.client.plan(stack, key, {**asked, "resource": arguments.group})
+    plans.draw(objects(plan, "resources"))
+    if plan.get("after"):
+        print("The next update then does:")
+        plans.draw(objects(plan, "after"))
+    tell_facts(host, session.client, stack, plan)
+    return text(plan.get("digest"))
 
 
 @commands.command(
@@ -313,6 +324,6 @@ def _policy_options(arguments: argparse.Namespace) -> JsonMap:
 
 def _policy(arguments: argparse.Namespace, host: Host, key: str, options: JsonMap) -> int:
     with connect(arguments, host) as session:
-        begin(session.client, arguments.stack, arguments.group, {key: {"name": arguments.policy, **options}})
+        begin(arguments, session, arguments.group, {key: {"name": arguments.policy, **options}})
     print(f"{arguments.policy}: {DONE[key]}")
     return 0

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from heatlite.cli.arguments import EXPIRES, FOLLOWED, LISTING, REASON, STACK, YES, CommandGroup, argument
 from heatlite.cli.client import Object, Stack, an_object, objects, part, text
-from heatlite.cli.commands.following import follow_request, may_leave, start
+from heatlite.cli.commands.following import await_begin, follow_request, may_leave, start
 from heatlite.cli.errors import Misuse
 from heatlite.cli.output import render
 from heatlite.cli.questions import agree, need_consent
@@ -189,7 +189,7 @@ def check(arguments: argparse.Namespace, host: Host) -> int:
         stack = session.client.find(arguments.stack)
         if arguments.at is None:
             again = f"heatlite check {stack.name}"
-            return start(arguments, session, stack, lambda: session.client.action(stack, "check", value or None), again)
+            return start(arguments, session, stack, {"check": value or None}, again)
         session.client.action(stack, "check", value)
     print(f"{stack.name}: check scheduled at {value['not_before']}")
     return 0
@@ -220,7 +220,7 @@ def lock(arguments: argparse.Namespace, host: Host) -> int:
         if arguments.level == "all" and not arguments.yes:
             _ask_for_lock(arguments, session, stack)
         again = f"heatlite events -f {stack.name}"
-        return start(arguments, session, stack, lambda: session.client.action(stack, "lock", value), again)
+        return start(arguments, session, stack, {"lock": value}, again)
 
 
 def _ask_for_lock(arguments: argparse.Namespace, session: Session, stack: Stack) -> None:
@@ -244,7 +244,7 @@ def unlock(arguments: argparse.Namespace, host: Host) -> int:
     with connect(arguments, host) as session:
         stack = session.client.find(arguments.stack)
         again = f"heatlite events -f {stack.name}"
-        return start(arguments, session, stack, lambda: session.client.action(stack, "unlock"), again)
+        return start(arguments, session, stack, {"unlock": None}, again)
 
 
 def _row(entry: Object) -> Object:
@@ -275,7 +275,9 @@ def lock_status(arguments: argparse.Namespace, host: Host) -> int:
         if arguments.replay is not None:
             path = f"{stack.path}/lock/suppressed/{part(arguments.replay)}/replay"
             again = f"heatlite events -f {stack.name}"
-            done = follow_request(session, stack, lambda: client.request("POST", path), again)
+            done = follow_request(
+                session, stack, lambda: await_begin(arguments, session, client.request("POST", path)), again
+            )
             return done.exit_code
         if arguments.drop is not None:
             client.request("DELETE", f"{stack.path}/lock/suppressed/{part(arguments.drop)}")

@@ -33,7 +33,7 @@ from heatlite.engine.state.group_requests import (
     SizeRequest,
     body_of,
 )
-from heatlite.engine.state.requests import Later
+from heatlite.engine.state.requests import Later, ShownPlan
 from heatlite.engine.state.values import current_rows
 from heatlite.engine.types.type_calls import type_code
 from heatlite.plugin.groups import SizedGroup, SizeLimits
@@ -74,6 +74,17 @@ class Groups(StackOperations):
             claims.take(changed.order.action, changed.order.stack, changed.preview)
             self._store.resources.save_many([changed.group])
         return changed.order.action
+
+    def plan(self, context: Context, stack: StackRecord, name: str, request: SizeRequest) -> ShownPlan:
+        """Return the plan of a change of a group's members.
+
+        Writes nothing. Raises as `change`, but passes locks and actions.
+        """
+        group = self.group(stack, name)
+        going, above = self.asked_change(context, stack, group, self.members_of(group), request), self.path(stack, name)
+        plan = going.shown(going.preview())
+        resources = tuple(replace(one, path=(*above, *one.path)) for one in plan.resources)
+        return replace(plan, resources=resources, details=self._admission.shown(going))
 
     def asked_change(
         self, context: Context, stack: StackRecord, group: ResourceRecord, members: StackRecord, request: SizeRequest

@@ -178,5 +178,8 @@ ACTIONS: dict[str, Start] = {
 PLANS: dict[str, Callable[[MemberActions, Context, StackRecord, str, Json], ShownPlan]] = {
     "join": _plan_join,
     "leave": _plan_leave,
+    "delete_members": lambda to, caller, stack, name, value: to.groups.plan(
+        caller, stack, name, convert(value, DeleteMembers, "delete_members")
+    ),
 }
 """Actions of which previews show the plan."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from heatlite.cli.arguments import FOLLOWED, LISTING, STACK, YES, CommandGroup, argument, only
 from heatlite.cli.client import Client, Object, an_object, objects, text
 from heatlite.cli.commands.actions import following_marker
-from heatlite.cli.commands.following import follow_request, require_stack, start
+from heatlite.cli.commands.following import change, follow_request, require_stack, start
 from heatlite.cli.errors import Misuse
 from heatlite.cli.files import load_file
 from heatlite.cli.output import plans, render, template_files
@@ -85,7 +85,7 @@ def revert(arguments: argparse.Namespace, host: Host) -> int:
         agree(arguments, "Do it?")
         body: JsonMap = {**asked, "plan_digest": text(plan.get("digest"))}
         again = " ".join(("heatlite drift revert", stack.name, *arguments.path))
-        return start(arguments, session, stack, lambda: client.action(stack, "revert_drift", body), again)
+        return start(arguments, session, stack, {"revert_drift": body}, again)
 
 
 @drift.command(
@@ -117,7 +117,7 @@ def accept(arguments: argparse.Namespace, host: Host) -> int:
         tell_facts(host, client, stack, plan)
         agree(arguments, "Accept it?")
         body: JsonMap = {**asked, "plan_digest": text(plan.get("digest"))}
-        client.action(stack, "accept_drift", body)
+        change(arguments, session, "POST", f"{stack.path}/actions", {"accept_drift": body})
     if arguments.write is not None:
         template_files.write(arguments.write, stored, plan)
     return 0

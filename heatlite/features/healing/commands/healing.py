@@ -235,4 +235,4 @@ def heal(arguments: argparse.Namespace, host: Host) -> int:
         agree(arguments, "Do it?")
         body: JsonMap = {"heal": {**asked, "plan_digest": text(plan.get("digest"))}}
         again = f"heatlite heal {stack.name}"
-        return start(arguments, session, stack, lambda: client.request("POST", f"{stack.path}/actions", body), again)
+        return start(arguments, session, stack, body, again)

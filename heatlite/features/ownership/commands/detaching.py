@@ -3,7 +3,8 @@
 import argparse
 
 from heatlite.cli.arguments import STACK, YES, CommandGroup, argument
-from heatlite.cli.client import objects, text
+from heatlite.cli.client import an_object, objects, text
+from heatlite.cli.commands.following import change
 from heatlite.cli.files import load_file
 from heatlite.cli.output import plans, render, template_files
 from heatlite.cli.questions import agree, need_consent
@@ -42,9 +43,10 @@ def detach(arguments: argparse.Namespace, host: Host) -> int:
             tell_facts(host, client, stack, plan)
         agree(arguments, "Detach them?")
         body: JsonMap = {**asked, "plan_digest": text(plan.get("digest"))}
-        answer = client.request("POST", f"{stack.path}/actions", {"detach": body})
+        answer = change(arguments, session, "POST", f"{stack.path}/actions", {"detach": body})
     if arguments.format == "json":
-        print(dump(answer))
+        done = an_object(answer, "action")["outputs"] if "action" in an_object(answer) else answer
+        print(dump({"detached": an_object(done, "detached")}))
     if arguments.write is not None:
         template_files.write(arguments.write, stored, plan)
     return 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from heatlite.cli.arguments import ENVIRONMENT, PARAMETER, YES, CommandGroup, argument, repeatable
 from heatlite.cli.client import Object, Stack, an_object, objects, text
-from heatlite.cli.commands.following import require_stack
+from heatlite.cli.commands.following import change, require_stack
 from heatlite.cli.errors import CommandError, Misuse, RefusedRequest
 from heatlite.cli.files import gather, load_file, parameters
 from heatlite.cli.output import plans, progress, render, template_files
@@ -58,7 +58,8 @@ def import_(arguments: argparse.Namespace, host: Host) -> int:
                 _draw(plan)
                 tell_facts(host, client, stack, plan)
             agree(arguments, "Import them?")
-            client.action(stack, "import", {**body, "plan_digest": text(plan.get("digest"))})
+            approved: JsonMap = {**body, "plan_digest": text(plan.get("digest"))}
+            change(arguments, session, "POST", f"{stack.path}/actions", {"import": approved})
         except CommandError as error:
             if found is None:
                 client.request("DELETE", stack.path)  # nothing is in it

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from heatlite.cli.arguments import STACK, YES, CommandGroup, argument
 from heatlite.cli.client import objects, text
+from heatlite.cli.commands.following import change
 from heatlite.cli.errors import Misuse
 from heatlite.cli.files import load_file
 from heatlite.cli.output import plans, render, template_files
@@ -48,7 +49,8 @@ def move(arguments: argparse.Namespace, host: Host) -> int:
                 plans.draw(objects(plan, "after"))
             tell_facts(host, client, stack, plan)
         agree(arguments, "Move them?")
-        client.request("POST", f"{stack.path}/actions", {"move": {**asked, "plan_digest": text(plan.get("digest"))}})
+        body: JsonMap = {**asked, "plan_digest": text(plan.get("digest"))}
+        change(arguments, session, "POST", f"{stack.path}/actions", {"move": body})
     if arguments.format == "json":
         print(dump({"moved": asked["moved"]}))
     if arguments.write is not None:

@@ -5,14 +5,13 @@ import shlex
 
 from heatlite.cli.arguments import FOLLOWED, LISTING, STACK, YES, CommandGroup, argument, repeatable
 from heatlite.cli.client import an_object, objects, text
-from heatlite.cli.commands.following import change, start
+from heatlite.cli.commands.following import start
 from heatlite.cli.errors import Misuse
 from heatlite.cli.output import plans, render
 from heatlite.cli.questions import agree, need_consent
-from heatlite.cli.session import Host, connect
+from heatlite.cli.session import Host, connect, tell_facts
 from heatlite.core.json import JsonMap
 from heatlite.core.wire.base import columns
-from heatlite.features.parameter_sources.commands.lines import planned
 from heatlite.features.parameter_sources.wire import ShownReader
 
 commands = CommandGroup()
@@ -53,12 +52,11 @@ def refresh(arguments: argparse.Namespace, host: Host) -> int:
             answer = client.request("PATCH", f"{stack.path}/preview", body, {"plan": "True"})
             plan = an_object(answer, "plan")
             plans.draw(objects(plan, "resources"))
-            for line in planned(plan).lines:
-                print(line)
+            tell_facts(host, client, stack, plan)
             agree(arguments, "Do it?")
             body["plan_digest"] = text(plan.get("digest"))
         again = shlex.join(["heatlite", "refresh", stack.name, *arguments.name])
-        return start(arguments, session, stack, lambda: change(client, "PATCH", stack.path, body), again)
+        return start(arguments, session, stack, body, again, "PATCH", "")
 
 
 def _sources(arguments: argparse.Namespace) -> JsonMap:

@@ -5,11 +5,11 @@ import shlex
 
 from heatlite.cli.arguments import FOLLOWED, STACK, YES, CommandGroup, argument, number
 from heatlite.cli.client import Client, Object, Stack, objects, text
-from heatlite.cli.commands.following import change, may_leave, start
+from heatlite.cli.commands.following import may_leave, start
 from heatlite.cli.errors import Misuse, RefusedRequest
 from heatlite.cli.output import plans, render
 from heatlite.cli.questions import agree, need_consent
-from heatlite.cli.session import Host, connect
+from heatlite.cli.session import Host, connect, tell_facts
 from heatlite.core.json import JsonMap
 
 COLUMNS = ("place", "old", "new")
@@ -41,14 +41,11 @@ def undo(arguments: argparse.Namespace, host: Host) -> int:
             print(f"Back to revision {text(plan.get('to'))}:")
             resources = objects(plan, "resources")
             plans.draw(resources)
-            for feature in host.features():
-                for line in feature.planned(client, stack, plan).lines:
-                    print(line)
+            tell_facts(host, client, stack, plan)
             if plans.has_changes(resources):
                 agree(arguments, "Do it?")
         words = ["heatlite", "undo", stack.name, *([] if arguments.to is None else ["--to", str(arguments.to)])]
-        path, again = f"{stack.path}/actions", shlex.join(words)
-        return start(arguments, session, stack, lambda: change(client, "POST", path, {"undo": asked}), again)
+        return start(arguments, session, stack, {"undo": asked}, shlex.join(words))
 
 
 def numbers(client: Client, stack: Stack) -> dict[str, Object]:

@@ -59,7 +59,7 @@ def test_down_tells_readers(
     assert here("up web.yaml -y --from net_id=base.net") == 0
     monkeypatch.setattr("sys.stdin", Typed("n\n"))
     assert here("down base") == 1
-    assert "Stack web keeps output net as net_id." in capsys.readouterr().out.splitlines()
+    assert "Output net is removed: web reads it as net_id" in capsys.readouterr().out.splitlines()
 
 
 def test_environment_of_the_command_line(heat: Heat, here: Here) -> None:
