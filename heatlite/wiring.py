@@ -392,7 +392,7 @@ def _components(
     clouds = Clouds(None, clock.now)
     if provider is not None:
         clouds = provider.clouds(clock, store.credentials.of, finders(settings))
-    stack_clouds = StackClouds(store, types, clouds)
+    stack_clouds = StackClouds(store, types, clouds, definitions)
 
     @cache
     def examiners() -> Sequence[Examiner]:

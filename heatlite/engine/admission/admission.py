@@ -136,7 +136,7 @@ class Admission:
         self._store = store
         self.examiners = examiners
         self._defined = defined
-        self._clouds = clouds
+        self.clouds = clouds
         self._clock = clock
         self._settings = settings
         self.suppressed = SuppressedRequests(store)
@@ -187,7 +187,7 @@ class Admission:
                     self._record_refusal(request, busy)
                 raise busy
         if _uses_cloud(request):
-            return replace(request, cloud=self._clouds.admitted(stack, adopts=adopts_cloud))
+            return replace(request, cloud=self.clouds.admitted(stack, adopts=adopts_cloud))
         return request
 
     def examine(self, asked: PreparedRequest) -> Claims:
@@ -213,7 +213,7 @@ class Admission:
 
     def require_cloud(self, stack: StackRecord) -> None:
         """Raise OtherCloud if the stack's objects are in another cloud than ours."""
-        self._clouds.admitted(stack)
+        self.clouds.admitted(stack)
 
     def require_types(self, context: Context, operation: Operation, stack: StackRecord) -> None:
         """Raise Forbidden if the caller lacks permission for a type of the stack.

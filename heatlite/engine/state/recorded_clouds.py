@@ -10,6 +10,8 @@ from heatlite.clients.clouds import Clouds
 from heatlite.clients.finders import Finders
 from heatlite.core.clouds import CloudIdentity
 from heatlite.core.context import Context
+from heatlite.core.status import Verb
+from heatlite.engine.state.definitions import Definitions
 from heatlite.plugin.registry import Registry
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
@@ -20,7 +22,8 @@ log = logging.getLogger(__name__)
 class StackClouds:
     """Records the clouds of stacks, and refuses operations against another cloud."""
 
-    def __init__(self, store: Store, types: Registry, clouds: Clouds) -> None:
+    def __init__(self, store: Store, types: Registry, clouds: Clouds, definitions: Definitions) -> None:
+        self._definitions = definitions
         self._store = store
         self._types = types
         self._clouds = clouds
@@ -42,14 +45,24 @@ class StackClouds:
             raise other_cloud(f"Stack {stack.name}", recorded, now)
         return now
 
-    def first(self, stack: StackRecord, types: Iterable[str]) -> CloudIdentity | None:
+    def first(
+        self, stack: StackRecord, types: Iterable[str], source: StackRecord | None = None
+    ) -> CloudIdentity | None:
         """Return the cloud to record before a stack gets resources of these types.
 
-        None if no cloud is needed, or if one is recorded.
+        They may come from another stack, the `source`. None if no cloud is needed, or if one is recorded.
         """
         if self._store.stacks.cloud_of(stack) is not None or not self._need(types):
             return None
+        if source is not None:
+            return self._store.stacks.cloud_of(source)
         return self._now(lambda: self._clouds.of(stack.project, stack.id))
+
+    def record(self, stack: StackRecord, cloud: CloudIdentity | None) -> None:
+        """Record the cloud of a stack, in a transaction. None: there is none to record."""
+        if cloud is not None:
+            with self._store.transaction():
+                self._store.stacks.record_cloud(stack.root_id or stack.id, cloud)
 
     def admitted(self, stack: StackRecord, adopts: bool = False) -> CloudIdentity | None:
         """Return the cloud to record before an operation.
@@ -74,12 +87,15 @@ class StackClouds:
     def objection(self, stack: StackRecord) -> str:
         """Return the reason why a worker must not start on a stack; "" if it may.
 
-        Asks no cloud.
+        Asks no cloud, unless the stack is the first of its tree that needs one. Then that is recorded.
 
         The settings of a worker may differ from those of the API process that accepted the request.
         """
         home = self._store.stacks.cloud_of(stack)
         if home is None:
+            if stack.verb is not Verb.DELETE:
+                types = {one.mapped_type for one in self._definitions.of(stack).resources.values()}
+                self.record(stack, self.first(stack, types))
             return ""
         now = None if self._clouds.name is None else self._clouds.of(stack.project, stack.id).cloud.place
         if now is not None and home.is_same(now) or not self._needs(stack):

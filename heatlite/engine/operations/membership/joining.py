@@ -56,6 +56,8 @@ class Joins:
             _require_equal(entry)
         examined = self._asked(context, stack, draft, asked, self._groups.path(stack, name))
         claims = self._admission.examine(examined)
+        cloud = self._admission.clouds.first(stack, [one.row.mapped_type for one in entry.objects])
+        request = replace(request, cloud=request.cloud or cloud)
         with self._admission.admitted(request, on=nested) as now:
             place = draft.place
             is_same = now == place.nested and self._groups.group(stack, name) == place.group

@@ -134,6 +134,9 @@ class Redefining(StackOperations):
         parts = [change] if other is None else [change, other]
         asked_for = [self._asked(context, part.before, part, request) for part in parts]
         claims = [self._admission.examine(one) for one in asked_for]
+        if change.taken:
+            cloud = request.cloud or self._admission.clouds.first(request.stack, change.prepared.types)
+            request = replace(request, cloud=cloud)
         with self._admission.admitted(request, beside=() if other is None else [other.before.id]) as stack:
             roots = [stack, *(self._admission.hold(context, operation, part.before) for part in parts[1:])]
             for root, part in zip(roots, parts, strict=True):
@@ -144,6 +147,9 @@ class Redefining(StackOperations):
                 claim.look(one.preview)
             for moved in change.moved:
                 self._store.move_resources(moved)
+            for root, part in zip(roots[1:], parts[1:], strict=True):
+                clouds = self._admission.clouds
+                clouds.record(root, clouds.first(root, part.prepared.types, stack))
             inputs, restricted = ActionInputs(request={operation.value: options}), restrictions(roots, change)
             written, actions = list[StackRecord](), list[ActionRecord]()
             for root, part, claim in zip(roots, parts, claims, strict=True):
