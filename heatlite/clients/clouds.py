@@ -120,7 +120,7 @@ class Clouds:
 
     def delegates(self, context: Context) -> bool:
         """True if a new stack uses its caller's rights in the caller's own project."""
-        return self._delegation is not None and "token" in context.secrets
+        return self._delegation is not None and bool(context.token)
 
     def asked_by(self, context: Context) -> Finders:
         """Return the lookups in the cloud, with the rights of a caller.

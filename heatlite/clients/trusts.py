@@ -31,7 +31,7 @@ class Trusts:
         def auth(own: Mapping[str, str]) -> "Auth":
             from keystoneauth1.identity import v3
 
-            return v3.Token(own["auth_url"], context.secrets["token"], project_id=context.project)
+            return v3.Token(own["auth_url"], context.token, project_id=context.project)
 
         return self._connections.by(auth)
 

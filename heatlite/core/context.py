@@ -33,7 +33,7 @@ A caller who may export is shown what is hidden (`Context.may_see_hidden`)."""
 class Context(HidesSecrets, frozen=True):
     """The caller of one request, and the project it acts in."""
 
-    secret_fields = frozenset({"secrets"})
+    secret_fields = frozenset({"token"})
 
     project: str
     user: str = ANONYMOUS
@@ -43,9 +43,9 @@ class Context(HidesSecrets, frozen=True):
     """Keystone's id of the user; "" where there is no Keystone, as for the domains."""
     user_domain_id: str = ""
     project_domain_id: str = ""
-    secrets: Mapping[str, str] = {}
-    """Credentials of the caller: ``token``, or ``username`` and ``password``.
-    Used only on the caller's behalf. Stored encrypted or not at all, and shown nowhere."""
+    token: str = ""
+    """The caller's token of Keystone, with which the request reads the cloud and delegates rights; "" without one.
+    Stored nowhere, and shown nowhere."""
     may: Callable[[str], bool] = lambda _rule: True
     """Test whether the access policy allows a rule while the request is served."""
     queued: list[str] = []

@@ -330,8 +330,6 @@ class ActionRecord(Struct, frozen=True):
     data: ActionData = ActionData()
     context: JsonMap = {}
     """The caller: ``roles``, ``request_id``."""
-    secrets: str | None = None
-    """The caller's credentials, encrypted; None after the end."""
     status_reason: str = ""
     control: Control | None = None
     interval: float = 0.0

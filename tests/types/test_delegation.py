@@ -20,7 +20,7 @@ from heatlite.store.stacks.stack_query import StackQuery
 from tests.engine.conftest import MEMBER, resource, template
 from tests.types.conftest import Cloudy
 
-CALLER = replace(MEMBER, user_id="u1", secrets={"token": "theirs"}, options={"quota_check": "off"})
+CALLER = replace(MEMBER, user_id="u1", token="theirs", options={"quota_check": "off"})
 """Without a quota check, which reads as the caller."""
 
 
@@ -39,7 +39,7 @@ class Notary:
         return self._clouds.of(project).cloud
 
     def by_token(self, context: Context) -> Cloud:
-        return self._view(context.project, context.secrets["token"])
+        return self._view(context.project, context.token)
 
     def delegate(self, context: Context) -> JsonMap:
         self.given += 1
@@ -88,7 +88,7 @@ def test_a_stack_acts_by_its_owners_credential(engine: Cloudy, notary: list[Nota
     stack = engine.made({"net": NET})
     assert (one.given, one.opened) == (1, ["u1-1"])
     assert engine.store.credentials.of(stack.id) == {"trust_id": "u1-1"}
-    engine.who = replace(CALLER, user_id="u2", secrets={"token": "another's"})
+    engine.who = replace(CALLER, user_id="u2", token="another's")
     engine.changed(stack, {"net": NET, "more": NET})
     engine.check(stack)
     assert set(one.opened) == {"u1-1"}, "whoever updates it"

@@ -15,14 +15,15 @@ from heatlite.core.redaction.secret_fields import HidesSecrets
 from heatlite.engine.outbound.self_auth import HEADER, SelfAuth
 from heatlite.engine.types.agent_accounts import Accounts
 
-SECRETS = {"token": "HTTP_X_AUTH_TOKEN", "username": "HTTP_X_AUTH_USER", "password": "HTTP_X_AUTH_KEY"}
+TOKEN = "HTTP_X_AUTH_TOKEN"
+CREDENTIALS = (TOKEN, "HTTP_X_AUTH_USER", "HTTP_X_AUTH_KEY")
 """Headers with credentials. python-heatclient sends user and key if it has a password."""
 
 
 class Identity(HidesSecrets, frozen=True):
     """An authenticated user."""
 
-    secret_fields = frozenset({"secrets"})
+    secret_fields = frozenset({"token"})
 
     user: str
     projects: Mapping[str, frozenset[str]]
@@ -30,8 +31,8 @@ class Identity(HidesSecrets, frozen=True):
     user_id: str = ""
     user_domain_id: str = ""
     project_domain_id: str = ""
-    secrets: Mapping[str, str] = {}
-    """Credentials for work on behalf of the user (`Context.secrets`)."""
+    token: str = ""
+    """Token for work on behalf of the user (`Context.token`)."""
 
 
 class Authenticator(Protocol):
@@ -189,7 +190,7 @@ class AccessControl:
         found = authority.exchange(credentials) if isinstance(authority, SignatureAuthority) else None
         if found is None:
             return False
-        req.env[SECRETS["token"]], project = found
+        req.env[TOKEN], project = found
         self.admit(req, project, None, {})
         return True
 
@@ -213,7 +214,7 @@ class AccessControl:
         """Let ``Authorization: Bearer`` (RFC 6750) mean what X-Auth-Token means."""
         scheme, _, token = req.env.get("HTTP_AUTHORIZATION", "").partition(" ")
         if scheme.lower() == "bearer" and token.strip():
-            req.env.setdefault(SECRETS["token"], token.strip())
+            req.env.setdefault(TOKEN, token.strip())
 
     def _caller(self, req: Request, project: str, named: Mapping[str, str]) -> Context:
         for one in self._others:
@@ -221,14 +222,14 @@ class AccessControl:
             if other is not None:
                 return other
         if self._authenticator is None:
-            anonymous = Context(project, request_id=req.request_id, secrets=secrets_of(req), queued=req.queued)
+            anonymous = Context(project, request_id=req.request_id, queued=req.queued)
             return self._ruled(anonymous)
         claim = req.get_header(HEADER)
         if claim and self._self_auth and self._self_auth.verify(project, claim):
             return self._ruled(self._internal(req, project, "heatlite", "member"))
         identity = self._authenticator.identify(req)
         if identity is None:
-            is_wrong = bool(secrets_of(req)) or req.auth is not None
+            is_wrong = any(map(req.env.get, CREDENTIALS)) or req.auth is not None
             raise Unauthorized(self._authenticator.challenge, is_wrong)
         agent = self._agent(req, identity, project, named)
         if agent is not None:
@@ -241,7 +242,7 @@ class AccessControl:
         if admin is None:
             raise HTTPForbidden(project=project)
         # The token is valid for its own project only: objects made with it would be created there.
-        return self._user(replace(admin, project=project, project_domain_id="", secrets={}))
+        return self._user(replace(admin, project=project, project_domain_id="", token=""))
 
     def _agent(self, req: Request, identity: Identity, project: str, named: Mapping[str, str]) -> Context | None:
         """Return the context of an agent; None for other users.
@@ -283,7 +284,7 @@ class AccessControl:
         return replace(
             caller,
             roles=author.roles if caller.is_admin else author.roles - {ADMIN},
-            secrets=caller.secrets if same else {},
+            token=caller.token if same else "",
             may=lambda rule: caller.may(rule) and author.may(rule),
             replay=replay,
         )
@@ -309,14 +310,9 @@ class AccessControl:
             user_id=identity.user_id,
             user_domain_id=identity.user_domain_id,
             project_domain_id=identity.project_domain_id,
-            secrets=identity.secrets,
+            token=identity.token,
             queued=req.queued,
             granted=identity.projects[project],
         )
         is_admin = self._policy.is_admin(caller)
         return replace(caller, roles=caller.roles | {ADMIN} if is_admin else caller.roles - {ADMIN})
-
-
-def secrets_of(req: Request) -> dict[str, str]:
-    """Return the credentials of a request, valid or not."""
-    return {name: req.env[key] for name, key in SECRETS.items() if req.env.get(key)}

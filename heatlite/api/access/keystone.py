@@ -16,7 +16,7 @@ from keystonemiddleware.auth_token import AuthProtocol, list_opts
 from oslo_config import cfg
 
 from heatlite.api.access.account_files import digest
-from heatlite.api.access.authentication import Identity, secrets_of
+from heatlite.api.access.authentication import TOKEN, Identity
 from heatlite.api.access.keystone_login import REFUSED, KeystoneLogin
 from heatlite.api.access.login_throttle import Network
 from heatlite.api.request import Request
@@ -216,7 +216,7 @@ def _identity(environ: Mapping[str, object], req: Request) -> Identity:
         user_id=header("USER_ID"),
         user_domain_id=header("USER_DOMAIN_ID"),
         project_domain_id=header("PROJECT_DOMAIN_ID"),
-        secrets=secrets_of(req),
+        token=req.env.get(TOKEN, ""),
     )
 
 

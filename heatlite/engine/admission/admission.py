@@ -498,7 +498,6 @@ class Admission:
             cause=context.cause,
             inputs=inputs,
             context=context_to_json(context),
-            secrets=self._encrypted_credentials(context),
             zone=zone_of(stack),
             timeout=stack.timeout,
             deadline=now + self._settings.time_limit(stack.timeout),
@@ -509,11 +508,6 @@ class Admission:
         return replace(
             action, id=begun.action_id, created_at=begun.created_at, not_before=begun.not_before, updated_at=now
         )
-
-    def _encrypted_credentials(self, context: Context) -> str | None:
-        """Return the caller's credentials encrypted, or None without an encryption key."""
-        cipher = self._store.encryption.cipher if context.secrets else None
-        return None if cipher is None else cipher.encrypt({**context.secrets})
 
 
 def _uses_cloud(request: OperationRequest) -> bool:

@@ -1,13 +1,9 @@
 """Caller contexts, as stored in action rows and suppressed requests."""
 
 
-from msgspec.structs import replace
-
 from heatlite.core.context import Context
 from heatlite.core.json import JsonMap
-from heatlite.store.errors import UnreadableSecret
 from heatlite.store.records import ActionRecord, SuppressedRecord
-from heatlite.store.secrets.cipher import Cipher
 
 
 def context_to_json(context: Context) -> JsonMap:
@@ -21,18 +17,9 @@ def context_to_json(context: Context) -> JsonMap:
     }
 
 
-def restore_context(action: ActionRecord, cipher: Cipher | None) -> Context:
-    """Rebuild the caller's context from an action row.
-
-    It has the credentials while the action is live. Raises UnreadableSecret if the row has credentials and no key
-    decrypts them.
-    """
-    secrets = {}
-    if action.secrets is not None:
-        if cipher is None:
-            raise UnreadableSecret(keys="encryption_keys")
-        secrets = {name: str(value) for name, value in cipher.decrypt(action.secrets).items()}
-    return replace(restore_caller(action.project, action.requested_by, action.context), secrets=secrets)
+def restore_context(action: ActionRecord) -> Context:
+    """Return the caller of an action's request. It has no token: none is stored."""
+    return restore_caller(action.project, action.requested_by, action.context)
 
 
 def restore_author(entry: SuppressedRecord, project: str) -> Context:

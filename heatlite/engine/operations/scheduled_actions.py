@@ -221,7 +221,7 @@ class ScheduledActions:
         if action.request is not None:
             self._begin_request(action, stack)
             return
-        context = restore_context(replace(action, secrets=None), None)
+        context = restore_context(action)
         prechecked = self._admission.precheck_action(context, Operation(action.verb.lower()), stack)
         with self._admission.admitted(prechecked) as stack:
             action = self._taken(action)

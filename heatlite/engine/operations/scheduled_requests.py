@@ -262,7 +262,7 @@ class ScheduledRequests:
         Raises Forbidden.
         """
         later = convert(action.request, Later)
-        author = self._author_now(restore_context(replace(action, secrets=None), None), stack)
+        author = self._author_now(restore_context(action), stack)
         self._check_author(author, later)
         scheduled = Scheduled(action.id, action.created_at, action.not_before)
         return replace(author, scheduled=scheduled, options=later.query), later

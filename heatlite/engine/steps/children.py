@@ -374,7 +374,6 @@ class Children:
             cause=Cause.DERIVED,
             inputs=inputs,
             context=self._action.context,
-            secrets=self._action.secrets,
             zone=self._action.zone,
             timeout=self._action.timeout,
             deadline=deadline,

@@ -191,7 +191,7 @@ class Playbooks:
             stages = tuple(map(_described, plan.stages))
             inputs = ActionInputs(playbook=request.playbook, digest=plan.digest, stages=stages)
             run = replace(
-                self._admission.new_action(context, held, Verb.RUN, inputs), pending=1, deadline=None, secrets=None
+                self._admission.new_action(context, held, Verb.RUN, inputs), pending=1, deadline=None
             )
             run = replace(run, timeout=request.timeout or run.timeout)
             self._store.queue.schedule(run)

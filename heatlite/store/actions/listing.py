@@ -73,15 +73,14 @@ class ActionQuery(Struct, frozen=True):
 
 
 class ActionList:
-    """Lists the actions of projects, without secrets."""
+    """Lists the actions of projects, without requests."""
 
     def __init__(self, encryption: FieldEncryption) -> None:
         self._table = Table(encryption, ROWS)
         self._database = database = encryption.database
-        # Left out are secrets, and the inputs of an adoption or a restore: a whole stack, maybe megabytes. No other
+        # Left out are requests, and the inputs of an adoption or a restore: a whole stack, maybe megabytes. No other
         # encrypted inputs are so long.
         shown = {
-            "secrets": "NULL",
             "request": "NULL",
             "inputs": f"""CASE WHEN substr(inputs, 1, 13) = '{{"resources":' OR (length(inputs) > 4000 AND """
             f"""substr(inputs, 1, {len(PREFIX)}) = '{PREFIX}') THEN '{{}}' ELSE inputs END""",

@@ -15,7 +15,7 @@ from heatlite.store.records import ActionRecord
 
 _END = (
     "UPDATE action SET status = ?, status_reason = ?, outputs = ?, finished_at = ?, updated_at = ?,"
-    " owner = NULL, lease_until = NULL, exclusive_key = NULL, secrets = NULL, request = NULL, attempt = attempt + ? "
+    " owner = NULL, lease_until = NULL, exclusive_key = NULL, request = NULL, attempt = attempt + ? "
 )
 _PARK = (
     "UPDATE action SET status = ?, owner = NULL, lease_until = NULL, open_children = ?, wake_at = ?, updated_at = ?"

@@ -39,9 +39,9 @@ RULES = (
         f"SELECT id, exclusive_key FROM action WHERE NOT {OPEN} AND exclusive_key IS NOT NULL",
     ),
     ConsistencyRule(
-        "an ended action has no secrets",
+        "an ended action has no request",
         "action",
-        f"SELECT id, status FROM action WHERE NOT {OPEN} AND (secrets IS NOT NULL OR request IS NOT NULL)",
+        f"SELECT id, status FROM action WHERE NOT {OPEN} AND request IS NOT NULL",
     ),
     ConsistencyRule(
         "a live action holds its exclusive key",

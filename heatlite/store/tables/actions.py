@@ -2,7 +2,7 @@
 
 import peewee
 
-from heatlite.store.tables.fields import CipherField, ContentField, EncryptedField, LongTextField
+from heatlite.store.tables.fields import ContentField, EncryptedField, LongTextField
 
 
 class Action(peewee.Model):
@@ -36,8 +36,6 @@ class Action(peewee.Model):
     kind = peewee.CharField(max_length=16, default="stack")
     zone = peewee.CharField(null=True)
     context = LongTextField(default="{}")
-    secrets = CipherField(null=True)
-    """NULL once the action has ended."""
     outputs = ContentField(default="{}")
     data = ContentField(default="{}")
     interval = peewee.DoubleField(default=0)

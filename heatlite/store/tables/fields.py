@@ -23,7 +23,3 @@ class EncryptedField(LongTextField):
 
 class SecretField(EncryptedField):
     """Text, not JSON, that is always encrypted if there is a key."""
-
-
-class CipherField(SecretField):
-    """Text that its writer has encrypted. Reading leaves it so."""

@@ -15,7 +15,7 @@ from heatlite.store.database.sql import chunks, marks, quoted, with_marks_in
 from heatlite.store.database.statements import Row, Value
 from heatlite.store.rows import Record, Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
-from heatlite.store.tables.fields import CipherField, ContentField, EncryptedField
+from heatlite.store.tables.fields import ContentField, EncryptedField
 from heatlite.store.writes.large_values import LARGE, LargeValues, ValuesByOwner
 
 
@@ -46,9 +46,7 @@ class Table(Generic[Record]):
         names = rows.columns
         fields = [rows.model._meta.fields[name] for name in names]
         self._always = _places(fields, EncryptedField)
-        self._content = [
-            at for at in _places(fields, ContentField, EncryptedField) if not isinstance(fields[at], CipherField)
-        ]
+        self._content = _places(fields, ContentField, EncryptedField)
         self._shared = _places(fields, *large_values.kinds) if large_values else []
         self._large_values = large_values
         self._stack = None if stack is None else names.index(stack)

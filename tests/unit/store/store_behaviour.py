@@ -1414,7 +1414,6 @@ def test_an_action_comes_back_as_it_was_given(store: Store) -> None:
         outputs=ActionOutputs(Result.OK),
         data=ActionData(deletion=MemberChange.of(("a", "b"))),
         context={"roles": ["member"]},
-        secrets="fernet1:sealed",
         interval=600.0,
         not_before=90.0,
         timeout=240,
@@ -2361,7 +2360,7 @@ BREAKS = {
     "a size has a stack": "UPDATE stack_size SET stack_id = 'gone'",
     "a credential has a stack": "UPDATE credential SET stack_id = 'gone'",
     "an ended action holds no exclusive key": "UPDATE action SET exclusive_key = 'x' WHERE id = 'ended'",
-    "an ended action has no secrets": "UPDATE action SET secrets = 'x' WHERE id = 'ended'",
+    "an ended action has no request": "UPDATE action SET request = 'x' WHERE id = 'ended'",
     "a live action holds its exclusive key": "UPDATE action SET exclusive_key = NULL WHERE id = 'ready'",
     "only a running action has a worker and a lease": "UPDATE action SET owner = 'me' WHERE id = 'ready'",
     "a running action has a worker and a lease": "UPDATE action SET lease_until = NULL WHERE id = 'runs'",
@@ -2444,7 +2443,7 @@ def something_of_everything(store: Store) -> None:
         repair = ("repair", "repairing", "root", "web", "web/0", "c", RepairStep.REPLACE, 0, "runs", 1.0)
         store.of(HealingStore).repairs.insert(RepairRecord(*repair))
     for name in ("ended", "runs", "parent"):
-        put(store, an_action(f"s-{name}", id=name, secrets="sealed"))
+        put(store, an_action(f"s-{name}", id=name))
         claimed = claim_one(store, "me", 990.0, 30.0)
         assert claimed is not None
         with store.transaction():
@@ -2693,10 +2692,10 @@ def test_what_actions_depend_on(store: Store) -> None:
 
 
 @everywhere
-def test_secrets_and_records_of_stacks_are_not_read_for_lists(store: Store) -> None:
-    put(store, given := an_action(inputs=ActionInputs(resources={"db": "x" * 99}), secrets="sealed"))
+def test_requests_and_records_of_stacks_are_not_read_for_lists(store: Store) -> None:
+    put(store, given := an_action(inputs=ActionInputs(resources={"db": "x" * 99}), request={"key": "update"}))
     put(store, other := an_action(inputs=ActionInputs(retry=True)))
     latest, shown = store.action_list.page("acme", ActionQuery(limit=9))
-    assert (shown.id, shown.inputs, shown.secrets) == (given.id, ActionInputs(), None)
+    assert (shown.id, shown.inputs, shown.request) == (given.id, ActionInputs(), None)
     assert latest.inputs == other.inputs
     assert store.action_list.find("acme", given.id, 2) == [shown]

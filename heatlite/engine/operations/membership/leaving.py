@@ -80,7 +80,7 @@ class Leaving:
         owner = None if nested is None or nested.parent_id is None else self._store.stacks.get(nested.parent_id)
         if nested is None or owner is None or nested.parent_resource is None:
             return  # the group is being deleted
-        context = restore_context(action, self._store.encryption.cipher)
+        context = restore_context(action)
         draft = self._draft(context, owner, nested.parent_resource, nested, asked)
         self._writer.write(context, draft, is_recorded=True)
 

@@ -14,8 +14,8 @@ def asked_by(context: Context) -> ApprovalRecord:
 
 
 def test_all_tokens_of_a_user_are_one_requester() -> None:
-    first = Context("p", user="mia", roles=frozenset({"member"}), secrets={"token": "one"})
-    second = Context("p", user="mia", roles=frozenset({"admin"}), secrets={"token": "two"})
+    first = Context("p", user="mia", roles=frozenset({"member"}), token="one")
+    second = Context("p", user="mia", roles=frozenset({"admin"}), token="two")
     assert is_requester(second, asked_by(first))
     assert not is_requester(Context("p", user="tom"), asked_by(first))
 

@@ -34,8 +34,8 @@ from tests.tables import few
 from tests.types.conftest import Cloudy
 
 HOUR = 3600.0
-OWNER = replace(MEMBER, user_id="owner", secrets={"token": "t"})
-MIA, TOM = (replace(MEMBER, user=name, user_id=name, secrets={"token": name}) for name in ("mia", "tom"))
+OWNER = replace(MEMBER, user_id="owner", token="t")
+MIA, TOM = (replace(MEMBER, user=name, user_id=name, token=name) for name in ("mia", "tom"))
 LOOK = WantedSchedule("look", "0 9 * * *", "UTC", ScheduledTask.CHECK, {}, 3600, True, None, None)
 
 
@@ -175,7 +175,7 @@ def test_an_author_without_a_right_is_refused(engine: Cloudy, stack: StackRecord
         assert ended.last is not None
         assert (ended.last.result, ended.last.code) == ("refused", "no_credential")
         with pytest.raises(NoCredential):
-            parts.operations.add(replace(MIA, secrets={}), stack, replace(LOOK, name="more"))
+            parts.operations.add(replace(MIA, token=""), stack, replace(LOOK, name="more"))
         if how == "lost role":
             with pytest.raises(NoCredential):
                 parts.operations.add(MIA, stack, replace(LOOK, name="more"))
