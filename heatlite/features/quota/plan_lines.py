@@ -16,7 +16,7 @@ WORDS = {QuotaState.FITS: "it fits", QuotaState.SHORT: "does not fit", QuotaStat
 def planned(facts: Object) -> PlanFacts:
     """Return the lines of a plan, and whether it does not fit.
 
-    A plan that needs nothing, or was not compared, has no lines.
+    A kind that fits has no line of its own. A plan that needs nothing, or was not compared, has no lines.
     """
     if "quota" not in facts:
         return PlanFacts()
@@ -26,8 +26,9 @@ def planned(facts: Object) -> PlanFacts:
         return PlanFacts()
     state, read_at = QuotaState(text(quota.get("state"))), text(quota.get("read_at"))
     when = f" (read {render.age(read_at, time.time())} ago)" if read_at else ""
-    width = max(len(one.kind) for one in kinds)
+    told = [one for one in kinds if one.short or one.limit is None or not one.known]
+    width = max((len(one.kind) for one in told), default=0)
     lines = [f"Quota{when}: {WORDS[state]}"]
-    lines += [f"  {one.kind.ljust(width)} {kind_text(one)}" for one in kinds]
+    lines += [f"  {one.kind.ljust(width)} {kind_text(one)}" for one in told]
     lines += [f"  {service}: {text(cause)}" for service, cause in an_object(quota, "causes").items()]
     return PlanFacts(lines, state is QuotaState.SHORT)
