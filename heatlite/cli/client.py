@@ -1,8 +1,9 @@
 """Client of the API: answers as plain values, errors as Refused."""
 
+import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, cast
 from urllib.parse import quote, unquote, urlencode, urlsplit
@@ -190,6 +191,20 @@ MOST_COMPARED = 1000
 """Stacks whose names are compared with a misspelt one."""
 
 
+UNKNOWN = re.compile(
+    r"The (?P<entity>Stack|Resource|Resource Type) \((?P<name>.+)\) could not be found(?: in Stack (?P<stack>.+))?\."
+)
+"""Errors for unknown names, as Heat words them."""
+
+
+def _hinted(error: RefusedRequest, name: str, known: Sequence[str]) -> RefusedRequest:
+    """Return the error for an unknown name with similar ones."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, known)
+    return RefusedRequest(f"{error} Did you mean {' or '.join(close)}?", error.status, error.kind) if close else error
+
+
 class Client:
     """The API of one project.
 
@@ -235,8 +250,7 @@ class Client:
 
     def show(self, name: str) -> Object:
         """Return a stack by name or id, with outputs."""
-        with self._suggesting(name, self._stack_names):
-            return an_object(self.request("GET", f"/stacks/{part(name)}"), "stack")
+        return an_object(self.request("GET", f"/stacks/{part(name)}"), "stack")
 
     def outputs(self, stack: Stack) -> list[Object]:
         """Return the outputs of a stack with their values."""
@@ -245,63 +259,55 @@ class Client:
 
     def output(self, stack: Stack, key: str) -> Object:
         """Return one output of a stack."""
-        with self._suggesting(key, lambda: [text(one.get("output_key")) for one in self.outputs(stack)]):
+        try:
             return an_object(self.request("GET", f"{stack.path}/outputs/{part(key)}"), "output")
+        except RefusedRequest as error:
+            raise _hinted(error, key, [text(one.get("output_key")) for one in self.outputs(stack)]) from None
 
     def resource(self, stack: Stack, path: str) -> Object:
         """Return a resource with its attributes, by its path. Raises as `within`."""
         owner, name = self.within(stack, path)
-        with self.suggesting_resources(owner, name):
-            return an_object(self.request("GET", f"{owner.path}/resources/{part(name)}"), "resource")
+        return an_object(self.request("GET", f"{owner.path}/resources/{part(name)}"), "resource")
 
     def find(self, name: str) -> Stack:
         """Return a stack by name or id."""
-        with self._suggesting(name, self._stack_names):
-            return self._find(name)
-
-    def _find(self, name: str) -> Stack:
         query = {"resolve_outputs": "False"}
         return _stack(an_object(self.request("GET", f"/stacks/{part(name)}", query=query), "stack"))
 
     def resource_type(self, name: str) -> Object:
         """Return a resource type with its description."""
-        with self._suggesting(name, self._type_names):
-            return an_object(self.request("GET", f"/resource_types/{part(name)}", query={"with_description": "True"}))
-
-    def suggesting_resources(self, stack: Stack, name: str) -> AbstractContextManager[None]:
-        """Extend the error for an unknown resource by similar names of the stack."""
-        return self._suggesting(name, lambda: [text(one.get("resource_name")) for one in self.resources(stack)])
-
-    def _stack_names(self) -> list[str]:
-        return [text(one.get("stack_name")) for one in self.stacks({"limit": str(MOST_COMPARED)})]
-
-    def _type_names(self) -> list[str]:
-        found = self.request("GET", "/resource_types")
-        listed = found.get("resource_types") if isinstance(found, Mapping) else None
-        return list(map(text, listed)) if isinstance(listed, list) else []
+        return an_object(self.request("GET", f"/resource_types/{part(name)}", query={"with_description": "True"}))
 
     @contextmanager
-    def _suggesting(self, name: str, known: Callable[[], list[str]]) -> Iterator[None]:
-        """Extend the error for an unknown name by similar ones."""
+    def suggesting(self) -> Iterator[None]:
+        """Extend the error for an unknown stack, resource or type by similar names."""
         try:
             yield
         except RefusedRequest as error:
-            if error.status != 404:
+            found = UNKNOWN.match(str(error)) if error.status == HTTPStatus.NOT_FOUND else None
+            if found is None:
                 raise
-            from difflib import get_close_matches
-
             try:
-                close = get_close_matches(name, known())
-            except RefusedRequest:  # the caller may not list them
+                known = self._names_of(found["entity"], found["name"], found["stack"])
+            except CommandError:  # the caller may not list them
                 raise error from None
-            if not close:
-                raise
-            raise RefusedRequest(f"{error} Did you mean {' or '.join(close)}?", 404) from None
+            raise _hinted(error, found["name"], known) from None
+
+    def _names_of(self, entity: str, name: str, stack: str) -> list[str]:
+        """Return the names that there are. Paths of resources go as deep as `name`."""
+        if entity == "Stack":
+            return [text(one.get("stack_name")) for one in self.stacks({"limit": str(MOST_COMPARED)})]
+        if entity == "Resource":
+            found = self.resources(self.find(stack), name.count("/"))
+            return [text(one["path"]) for one in found if not one.get("is_old")]
+        answer = self.request("GET", "/resource_types")
+        listed = answer.get("resource_types") if isinstance(answer, Mapping) else None
+        return list(map(text, listed)) if isinstance(listed, list) else []
 
     def find_or_none(self, name: str) -> Stack | None:
         """Return a stack by name or id, or None."""
         try:
-            return self._find(name)
+            return self.find(name)
         except RefusedRequest as error:
             if error.status == 404:
                 return None

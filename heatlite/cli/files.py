@@ -80,12 +80,23 @@ def read(path: Path, wanted_by: Path | None = None) -> bytes:
                 raise Misuse(f"{path}: not a regular file{suffix}")
             content: bytes = stream.read(MAX_FILE_SIZE + 1)
     except FileNotFoundError:
-        raise Misuse(f"{path}: no such file{suffix}") from None
+        raise Misuse(f"{path}: no such file{suffix}{_similar(path)}") from None
     except OSError as error:
         raise Misuse(f"{path}: {error.strerror}{suffix}") from None
     if len(content) > MAX_FILE_SIZE:
         raise Misuse(f"{path}: larger than {MAX_FILE_SIZE // 1024 // 1024} MiB{suffix}")
     return content
+
+
+def _similar(path: Path) -> str:
+    """Return a hint to a file with a similar name in the same folder, or ""."""
+    from difflib import get_close_matches
+
+    try:
+        close = get_close_matches(path.name, [one.name for one in path.parent.iterdir()], 1)
+    except OSError:
+        return ""
+    return f"; did you mean {path.with_name(close[0])}?" if close else ""
 
 
 def _open_now(path: str, flags: int) -> int:

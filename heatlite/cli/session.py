@@ -240,5 +240,6 @@ def connect(arguments: argparse.Namespace, host: Host, reads_only: bool = False)
         if is_new:
             print(f"heatlite: {chosen.shown_database} is a new database, with nothing in it.", file=sys.stderr)
     arguments.place = f"in project {unquote(prefix.rpartition('/')[2])} {transport.place}".rstrip()
-    with transport:
-        yield Session(Client(transport, prefix), isinstance(transport, WSGITransport))
+    client = Client(transport, prefix)
+    with transport, client.suggesting():
+        yield Session(client, isinstance(transport, WSGITransport))

@@ -4,6 +4,7 @@ import argparse
 import io
 import json
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +16,7 @@ from heatlite import wiring
 from heatlite.__main__ import Program
 from heatlite.cli import client
 from heatlite.cli.main import run
+from heatlite.cli.parser import CommandParser
 from heatlite.cli.transport import ApiTransport, HttpAnswer, Unreachable, WSGITransport
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
@@ -783,6 +785,86 @@ def test_one_output_and_one_resource(heat: Heat, capsys: pytest.CaptureFixture[s
         assert "Did you mean a?" in capsys.readouterr().err, line
     assert here("group resize s gg 2") == 1
     assert "Did you mean g?" in capsys.readouterr().err
+
+
+def leaves(parser: CommandParser) -> Iterator[CommandParser]:
+    """Yield the commands that can be run."""
+    if not parser.commands:
+        yield parser
+    for one in parser.commands.values():
+        yield from leaves(one)
+
+
+def of_stacks() -> Iterator[list[str]]:
+    """Yield an example of each command on a stack, with a misspelt name."""
+    every = every_command()
+    for parser in {one.prog: one for one in leaves(every)}.values():
+        for words in map(shlex.split, parser.examples):
+            name = getattr(every.parse_known_args(words)[0], "stack", None)
+            if isinstance(name, str) and words[0] != "import" and not any("." in word for word in words):
+                flags = {flag for one in parser.arguments for flag in one.option_strings}
+                consent = [] if "--yes" not in flags or {"-y", "--yes"} & {*words} else ["--yes"]
+                yield ["wbe" if word == name else word for word in words] + consent
+                break
+
+
+def test_a_misspelt_stack_is_answered_with_its_name(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
+    heat.create(template(a=value("x")), "web")
+    lines = [*of_stacks()]
+    assert len(lines) > 50
+    for line in lines:
+        assert run([*line, "--project", heat.project], Here(heat)) == 1, line  # type: ignore[arg-type]
+        assert capsys.readouterr().err.endswith("(wbe) could not be found. Did you mean web? (HTTP 404)\n"), line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "detach s netwrk -y",
+        "detach s netwrk --as-external -y",
+        "move s netwrk net -y",
+        "drift revert s netwrk -y",
+        "drift accept s netwrk -y",
+        "heal s netwrk -y",
+        "group leave s netwrk 1 -y",
+        "group join s netwrk 1 -y",
+        "group delete s netwrk 1 -y",
+        "group resize s netwrk 2",
+        "group scale-out s netwrk",
+        "group scale-in s netwrk",
+        "group replace s netwrk 1",
+        "group detach-policy s netwrk p",
+        "member check s netwrk",
+        "member recover s netwrk",
+        "mark-unhealthy s netwrk",
+        "mark-healthy s netwrk",
+        "protect s netwrk",
+        "unprotect s netwrk",
+        "resources s netwrk",
+        "resources s netwrk/2",
+    ],
+)
+def test_a_misspelt_resource_is_answered_with_its_name(
+    heat: Heat, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heat.create(template(network=value("x")))
+    assert Here(heat)(line) == 1
+    told = "The Resource (netwrk) could not be found in Stack s. Did you mean network? (HTTP 404)\n"
+    assert capsys.readouterr().err.endswith(told)
+
+
+@pytest.mark.parametrize("command", ["up", "plan"])
+def test_a_stack_in_the_place_of_a_file(
+    heat: Heat, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    heat.create(template(a=value("x")), "web")
+    assert Here(heat)(f"{command} web") == 2
+    assert f"web is a stack, not a file. Give the template: heatlite {command} FILE -n web." in capsys.readouterr().err
+    Path("wbe.yaml").touch()
+    for word, told in (("other", ""), ("web.yml", "; did you mean wbe.yaml?")):
+        assert Here(heat)(f"{command} {word}") == 2
+        assert capsys.readouterr().err == f"heatlite: {word}: no such file{told}\n"
 
 
 def test_a_missing_parameter_is_named_with_its_place_and_option(

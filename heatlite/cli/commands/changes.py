@@ -7,7 +7,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
 
@@ -94,13 +94,31 @@ def stack_name(arguments: argparse.Namespace) -> str:
     return name
 
 
-def _body(arguments: argparse.Namespace) -> JsonMap:
-    bundle = gather(arguments.file, arguments.environment, arguments.send_from)
+def _body(arguments: argparse.Namespace, host: Host) -> JsonMap:
+    try:
+        bundle = gather(arguments.file, arguments.environment, arguments.send_from)
+    except Misuse:
+        if not arguments.file.exists():
+            _refuse_stack(arguments, host)
+        raise
     _confirm_files(bundle)
     body = bundle.body(parameters(arguments.parameter))
     for keys in arguments.keys:
         body |= keys(arguments)
     return body
+
+
+def _refuse_stack(arguments: argparse.Namespace, host: Host) -> None:
+    """Raise Misuse if a missing template has the name of a stack."""
+    name, stack = str(arguments.file), None
+    if "/" not in name:
+        with suppress(CommandError), connect(arguments, host, reads_only=True) as session:
+            stack = session.client.find_or_none(name)
+    if stack is not None:
+        raise Misuse(
+            f"{name} is a stack, not a file. Give the template: heatlite {arguments.parser.prog.split()[-1]} FILE -n"
+            f" {stack.name}. What the stack is: heatlite show {stack.name}."
+        )
 
 
 def _of_update(arguments: argparse.Namespace) -> JsonMap:
@@ -168,7 +186,7 @@ def up(arguments: argparse.Namespace, host: Host) -> int:
     server then executes that plan only.
     """
     name = stack_name(arguments)
-    body = _body(arguments)
+    body = _body(arguments, host)
     need_consent(arguments, "`up` changes a stack")
     body["disable_rollback"] = not arguments.rollback
     if arguments.timeout is not None:
@@ -312,7 +330,7 @@ def _check_cloud(arguments: argparse.Namespace, client: Client) -> None:
 )
 def plan(arguments: argparse.Namespace, host: Host) -> int:
     name = stack_name(arguments)
-    body = _body(arguments)
+    body = _body(arguments, host)
     with connect(arguments, host, reads_only=True) as session:
         client = session.client
         stack = client.find_or_none(name)

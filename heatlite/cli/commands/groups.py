@@ -74,8 +74,7 @@ def begin(arguments: argparse.Namespace, session: Session, path: str, body: Json
     """Start an operation on a resource. Returns the id of its action."""
     below = "/".join(map(part, path.split("/")))
     found = session.client.find(arguments.stack)
-    with session.client.suggesting_resources(found, path):
-        answer = change(arguments, session, "POST", f"{found.path}/resources/{below}/actions", body)
+    answer = change(arguments, session, "POST", f"{found.path}/resources/{below}/actions", body)
     return text(an_object(answer, "action").get("id"))
 
 
@@ -246,8 +245,7 @@ def _as_planned(arguments: argparse.Namespace, host: Host, key: str, asked: Json
 def _show_plan(arguments: argparse.Namespace, host: Host, session: Session, key: str, asked: JsonMap) -> str:
     """Show the plan of an operation on a group. Returns its digest."""
     stack = session.client.find(arguments.stack)
-    with session.client.suggesting_resources(stack, arguments.group):
-        plan = session.client.plan(stack, key, {**asked, "resource": arguments.group})
+    plan = session.client.plan(stack, key, {**asked, "resource": arguments.group})
     plans.draw(objects(plan, "resources"))
     if plan.get("after"):
         print("The next update then does:")

@@ -3,7 +3,6 @@
 import argparse
 import re
 import sys
-from contextlib import nullcontext
 from datetime import timedelta
 
 from heatlite.cli.arguments import EXPIRES, FOLLOWED, LISTING, REASON, STACK, YES, CommandGroup, argument
@@ -68,8 +67,7 @@ def _mark(arguments: argparse.Namespace, host: Host, unhealthy: bool) -> int:
         root = session.client.find(arguments.stack)
         stack, resource = session.client.within(root, arguments.resource)
         path = f"{stack.path}/resources/{part(resource)}"
-        with session.client.suggesting_resources(stack, resource):
-            session.client.request("PATCH", path, body)
+        session.client.request("PATCH", path, body)
         after = an_object(session.client.request("GET", path), "resource")
     told = f"{text(after.get('resource_status'))}  {text(after.get('resource_status_reason'))}".rstrip()
     print(render.folded(f"{root.name}.{arguments.resource}: {told}", sys.stdout))
@@ -120,8 +118,7 @@ def _protection(arguments: argparse.Namespace, host: Host, action: str) -> int:
             stack, resource = client.within(stack, arguments.resource)
             value["resource"] = resource
             where += f".{arguments.resource}"
-        with nullcontext() if resource is None else client.suggesting_resources(stack, resource):
-            client.action(stack, action, value)
+        client.action(stack, action, value)
         found = client.find(stack.id).fields
         if resource is not None:
             answer = client.request("GET", f"{stack.path}/resources/{part(resource)}")
