@@ -671,8 +671,8 @@ def test_stacks_and_objects_are_found(heat: Heat, capsys: pytest.CaptureFixture[
         assert here(f"ls {options} -f value -c stack_name") == 0
         assert capsys.readouterr().out.split() == expected
     physical = heat.get(f"{path}/resources/a")["resource"]["physical_resource_id"]
-    assert here(f"find {physical} elsewhere -f value -c path -c root_stack_name -c health") == 0
-    assert capsys.readouterr().out.split() == ["a", "db", "unhealthy"]
+    assert here(f"find {physical} elsewhere -f value -c path -c root_stack_name -c owned -c health") == 0
+    assert capsys.readouterr().out.split() == ["a", "db", "true", "unhealthy"]
 
 
 @pytest.mark.slow

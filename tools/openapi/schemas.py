@@ -106,7 +106,7 @@ _PREVIEW_RESOURCE = record(
     attributes=MAP,
 )
 _PLANNED = record(
-    {"health": ref("ResourceHealth"), "selection": one_of(RepairPart)},
+    {"health": ref("ResourceHealth"), "selection": one_of(RepairPart), "from": TEXT},
     **named("resource_name resource_type physical_resource_id action", TEXT),
     path=TEXTS,
     after=TEXTS,
@@ -246,7 +246,9 @@ SCHEMAS: JsonMap = {
     "StackPreview": widened(_DESCRIBED, resources=listed(ref("PreviewTree"))),
     "StackRecord": _STACK_RECORD,
     "Resource": _RESOURCE,
-    "FoundResource": widened(_RESOURCE, **named("stack_name stack_id root_stack_name root_stack_id path", TEXT)),
+    "FoundResource": widened(
+        _RESOURCE, owned=FLAG, **named("stack_name stack_id root_stack_name root_stack_id path", TEXT)
+    ),
     "PreviewResource": _PREVIEW_RESOURCE,
     "PreviewTree": {"anyOf": [ref("PreviewResource"), listed(ref("PreviewTree"))]},
     "ResourceChanges": record(

@@ -54,6 +54,7 @@ def planned(resources: Sequence[PlannedResource]) -> list[JsonMap]:
             "metadata_differs": item.metadata_differs,
             "protected": item.is_protected,
             **({} if item.selection is UNSET else {"selection": item.selection}),
+            **({} if item.moved_from is UNSET else {"from": item.moved_from}),
             **health_views.of_record(item.health),
         }
         for item in resources

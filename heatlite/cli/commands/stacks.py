@@ -21,6 +21,7 @@ FOUND_COLUMNS = (
     "physical_resource_id",
     "root_stack_name",
     "path",
+    "owned",
     "resource_status",
     "health",
     "resource_type",
@@ -164,7 +165,7 @@ def resources(arguments: argparse.Namespace, host: Host) -> int:
 
 @commands.command(
     "find",
-    "find the resources that have an object, by its id in the cloud",
+    "find the resources that own an object, or refer to it, by its id in the cloud",
     argument("id", nargs="+", metavar="ID", help="physical id (repeatable)"),
     *LISTING,
     examples=("find 1f0c6f2e-…",),

@@ -6,7 +6,7 @@ Secrets are redacted.
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 
-from msgspec import Struct, to_builtins
+from msgspec import UNSET, Struct, UnsetType, to_builtins
 from msgspec.structs import replace
 
 from heatlite.core.actions.repairs import RepairPart, Selection
@@ -176,6 +176,7 @@ def plan_entry(
     action: str,
     cause: str = "",
     differences: tuple[PropertyChange, ...] = (),
+    moved_from: str | UnsetType = UNSET,
 ) -> PlannedResource:
     """Return the entry of a resource in the plan of an operation that plans no steps."""
     return PlannedResource(
@@ -190,6 +191,7 @@ def plan_entry(
         metadata_differs=False,
         is_protected=row.protection is not None,
         health=row.health,
+        moved_from=moved_from,
     )
 
 

@@ -175,6 +175,8 @@ class PlannedResource(Struct, frozen=True):
     """Health of the object beside its state. It does not change the plan."""
     selection: RepairPart | UnsetType = UNSET
     """In a restricted update."""
+    moved_from: str | UnsetType = UNSET
+    """In a move: the old path, with the stack if that is another one."""
 
 
 class ChangedResource(Struct, frozen=True):

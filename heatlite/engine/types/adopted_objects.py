@@ -137,22 +137,24 @@ class AdoptedObjects:
             owner = self._store.stacks.get(row.stack_id)
             if row.name == holder.name and owner is not None:
                 _, names = self._store.stacks.place(owner)
-                return self._owned_by(row, owner, names, holder.stack_name, text)
+                here = "" if holder.stack_name == stack.name else f"{stack.name}:"
+                to = None if stack.root_id is not None else here + one.name  # what joins a group does not move there
+                return self._owned_by(row, owner, names, holder.stack_name, text, to)
         return ObjectOwned(f"{text} by stack {holder.stack_name}.")
 
     def _owned_by(
-        self, row: ResourceRecord, owner: StackRecord, above: Sequence[str], root: str, text: str
+        self, row: ResourceRecord, owner: StackRecord, above: Sequence[str], root: str, text: str, to: str | None
     ) -> ObjectOwned:
         """Return the error that names the resource with an object.
 
-        `above` are the names on the way to it.
+        `above` are the names on the way to it; `to` is the place that a move would give it.
         """
         path, group = "/".join([*above, row.name]), "/".join(above)
         held = Holder(kind="resource", id=row.id, since=to_text(row.created_at))
         text = f"{text} by {path} of stack {root}."
         parents = self._store.resources.by_name(owner.parent_id or "", [owner.parent_resource or ""])
         if not any(issubclass(self._resources.type_named(one.mapped_type), SizedGroup) for one in parents):
-            return ObjectOwned(text, holder=held, stack_name=root, path=path)
+            return ObjectOwned(text, holder=held, stack_name=root, path=path, to=to)
         leave = WayOut(text="lets it leave its group", command=f"heatlite group leave {root} {words(group, row.name)}")
         return ObjectOwned(text, holder=held, way_out=[leave])
 

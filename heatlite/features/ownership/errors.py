@@ -10,11 +10,12 @@ MOST_NAMES = 20
 
 
 def given_up(error: Conflict) -> list[WayOut]:
-    """Return the step that gives up an object where it is owned."""
+    """Return the steps that take an object from where it is owned."""
     if not isinstance(error, ObjectOwned) or "path" not in error.fields:
         return []
-    command = f"heatlite detach {words(str(error.fields['stack_name']), str(error.fields['path']))}"
-    return [WayOut(text="gives it up alive there", command=command)]
+    owner, to = words(str(error.fields["stack_name"]), str(error.fields["path"])), error.fields["to"]
+    moves = [] if to is None else [WayOut(text="moves it here", command=f"heatlite move {owner} {words(str(to))}")]
+    return [*moves, WayOut(text="gives it up alive there", command=f"heatlite detach {owner}")]
 
 
 class NotOnlyImport(Invalid):

@@ -74,12 +74,11 @@ def generate(make: Make, known: Mapping[str, Json], mask: Mask) -> Generated:
     found = {**found, **hints, **known}
     properties: JsonMap = {}
     for name, field in readable.items():
-        if name not in found:
-            omitted.append(Omission(resource.name, pointer([name]), "not_readable"))
-        elif name not in known and mask.json(found[name]) != found[name]:
-            omitted.append(Omission(resource.name, pointer([name]), "secret"))
-        elif not _is_default(field, found[name]):
+        why = _omitted(field, found, None if name in known else mask)
+        if why is None:
             properties[name] = _without_secrets(field, found[name])
+        elif why:
+            omitted.append(Omission(resource.name, pointer([name]), why))
     left = _confirmed(make, properties)
     lost = [name for name in properties if name not in left]
     omitted += [Omission(resource.name, pointer([name]), "not_readable") for name in lost]
@@ -104,13 +103,21 @@ def _probe(field: Field) -> Json:
     return [] if field.item is not None and field.item.kind is not PropertyKind.STRING else _PROBES[field.kind]
 
 
-def _is_default(field: Field, value: Json) -> bool:
-    """Return whether a property may be left out."""
+def _omitted(field: Field, found: Mapping[str, Json], mask: Mask | None) -> str | None:
+    """Return why a property is left out: "" for its default, None if it is not.
+
+    What `mask` hides is secret.
+    """
+    if field.name not in found:
+        return "not_readable"
+    value = found[field.name]
+    if mask is not None and mask.json(value) != value:
+        return "secret"
     if field.required:
-        return False
+        return None
     if field.default is None:
-        return value in ("", [], {})
-    return not field.differs({}, {field.name: value})
+        return "default_unknown" if value in ("", [], {}) else None
+    return None if field.differs({}, {field.name: value}) else ""
 
 
 def _without_secrets(field: Field, value: Json) -> Json:

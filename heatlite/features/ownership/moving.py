@@ -6,6 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from heatlite.api.components import Components
+from heatlite.clients.cloud import OtherCloud
 from heatlite.core.actions.payloads import ActionOutputs
 from heatlite.core.context import Context
 from heatlite.core.errors import (
@@ -20,7 +21,7 @@ from heatlite.core.errors import (
 from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.core.redaction.masking import Mask
 from heatlite.core.status import Status, Verb
-from heatlite.core.wire.why import words
+from heatlite.core.wire.why import WayOut, words
 from heatlite.engine.admission.preparation import Prepared
 from heatlite.engine.operations.redefining.changes import Redefinition
 from heatlite.engine.operations.redefining.planning import Waiting, planned_before, waiting
@@ -160,7 +161,8 @@ class ResourceMoves:
                 events[at].append(operation_event(moved, Operation.MOVE, moved_text(told), now))
                 if step.crosses:
                     events[0].append(operation_event(row, Operation.MOVE, MOVED_TO + step.new(old), now))
-                entries.append(plan_entry((*step.target.path, moved.name), moved, "move", f"from {told}"))
+                place = (*step.target.path, moved.name)
+                entries.append(plan_entry(place, moved, "move", f"from {told}", moved_from=told))
                 breaks += self._breaks(step.source.stack, step.source.full(old), row)
         names = {one.old: one.new for one in asked.moved}
         grouped = {step.target.stack.id for step in steps if step.target.is_group}  # no template has their names
@@ -189,7 +191,7 @@ class ResourceMoves:
     def _other(self, context: Context, stack: StackRecord, named: str) -> StackRecord:
         """Return another root stack of the project.
 
-        Raises StackNotFound, HTTPBadRequest for the stack itself, InvalidStackState for another cloud.
+        Raises StackNotFound, HTTPBadRequest for the stack itself, OtherCloud.
         """
         stacks = self._store.stacks
         found = stacks.by_name(stack.project, named) or stacks.get(named)
@@ -199,7 +201,8 @@ class ResourceMoves:
             raise HTTPBadRequest("to_stack is the stack itself: leave it out.")
         clouds = [stacks.cloud_of(one) for one in (stack, found)]
         if clouds[0] is not None and clouds[1] is not None and not clouds[0].is_same(clouds[1]):
-            raise InvalidStackState(f"Stack {found.name} is in another cloud than stack {stack.name}.")
+            text = f"Stack {found.name} is in another cloud than stack {stack.name}. Nothing was done."
+            raise OtherCloud(text, way_out=[WayOut(text="name a stack in the same cloud")])
         self._core.admission.require_types(context, Operation.MOVE, found)
         return found
 

@@ -49,12 +49,13 @@ class Objects:
             root, stack, row = way.stacks[0], way.stacks[-1], way.rows[-1]
             own = [note for note in notes if note.resource_id == row.id]
             shown = views.resource(req.base, stack, row, (), self._reader.nests(stack, row), own)
-            where = {
+            where: JsonMap = {
                 "stack_name": stack.name,
                 "stack_id": stack.id,
                 "root_stack_name": root.name,
                 "root_stack_id": root.id,
                 "path": way.path,
+                "owned": row.external_id is None,
             }
             found.append({**shown, **facts.get(row.id, {}), **where})
         resp.media = {"resources": found}

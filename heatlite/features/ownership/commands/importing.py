@@ -136,7 +136,7 @@ def _draw(plan: Object) -> None:
         print(f"  the next update will {told} {where}{names}")
     for key, words in (("unverified", "not verified, as the object does not tell it"), ("omitted", "left out")):
         for one in objects(plan, key):
-            why = f": {text(one.get('why'))}" if one.get("why") not in (None, "not_readable") else ""
+            why = ": secret" if one.get("why") == "secret" else ""
             if key == "unverified" or why:
                 print(f"  {text(one.get('path'))}{text(one.get('pointer'))}: {words}{why}")
 
@@ -144,4 +144,4 @@ def _draw(plan: Object) -> None:
 def _refusal(error: RefusedRequest) -> JsonMap:
     """Return a refused import for the report."""
     found = re.search(r"resources\.([^:\s]+):", str(error))
-    return {"path": "" if found is None else found[1], "code": error.status, "message": str(error)}
+    return {"path": "" if found is None else found[1], "code": error.kind, "message": str(error)}

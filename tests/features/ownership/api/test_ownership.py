@@ -64,6 +64,9 @@ def test_by_request(clouded: Heat) -> None:
     events = heat.get(f"{path}/resources/net/events")["events"]
     assert [one["resource_status"] for one in events] == ["ADOPT_COMPLETE"]
     assert plan(heat, path, {"import": asked}, 400) == "HTTPBadRequest"
+    heat.create(template(n={"type": NET, "external_id": key}), "refers")
+    found = heat.get(f"/resources?physical_resource_id={key}")["resources"]
+    assert {one["stack_name"]: one["owned"] for one in found} == {"b": True, "refers": False}
     again = {"import": {"resources": {"other": {"type": NET, "id": key}}}}
     assert plan(heat, path, again, 409) == "ObjectOwned"
     shown = plan(heat, path, {"detach": {"resources": ["net"]}})
@@ -83,7 +86,7 @@ def test_a_move(clouded: Heat, tmp_path: Path, capsys: pytest.CaptureFixture[str
     asked = {"moved": [{"from": "a", "to": "one"}]}
     shown = plan(heat, path, {"move": asked})
     (item,) = shown["resources"]
-    assert (item["resource_name"], item["action"], item["cause"]) == ("one", "move", "from a")
+    assert (item["resource_name"], item["action"], item["from"], item["cause"]) == ("one", "move", "a", "from a")
     heat.call("POST", f"{path}/actions", {"move": asked}, 400)
     before = heat.get(f"{path}/resources/a/events")["events"]
     assert heat.call("POST", f"{path}/actions", {"move": {**asked, "plan_digest": shown["digest"]}}, 200).json is None
@@ -190,7 +193,7 @@ def test_by_command(clouded: Heat, tmp_path: Path, capsys: pytest.CaptureFixture
     assert report == {"imported": [{"path": "net", "id": other}], "refused": []}
     assert here(f"import shop more={other} --generate --type {NET} -y -f json") == 1
     refused = json.loads(capsys.readouterr().out)["refused"][0]
-    assert (refused["path"], refused["code"]) == ("more", 409)
+    assert (refused["path"], refused["code"]) == ("more", "ObjectOwned")
     assert "net of stack new" in refused["message"]
     assert here(f"import fresh more={other} --generate --type {NET} -y") == 1
     fresh = "the stack that was made for this only goes"

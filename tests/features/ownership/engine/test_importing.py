@@ -65,6 +65,8 @@ def test_a_server_with_port_and_volume(imported: Imported) -> None:
     assert "device_id" not in written["port"]["properties"]
     assert "hunter2" not in str(plan.details)
     assert {"path": "web", "pointer": "/admin_pass", "why": "secret"} in plan.details["omitted"]
+    unknown = {"path": "net", "pointer": "/availability_zone_hints", "why": "default_unknown"}
+    assert unknown in plan.details["omitted"]
     stack = imported.done(stack, body)
     assert (stack.verb, stack.status) == (Verb.UPDATE, Status.COMPLETE)
     assert {row.name: (row.verb, row.status_reason) for row in cloudy.rows(stack)} == dict.fromkeys(
@@ -123,9 +125,11 @@ def test_an_object_has_one_owner(imported: Imported) -> None:
     stack = imported.empty()
     with pytest.raises(errors.ObjectOwned, match=r"is owned by up/net of stack a\.") as refused:
         imported.plan(stack, given("n", NET, id=deep.physical_id))
-    assert [one.command for one in given_up(refused.value)] == ["heatlite detach a up/net"]
-    with pytest.raises(errors.ObjectOwned, match="is owned by net of stack a"):
+    commands = [one.command for one in given_up(refused.value)]
+    assert commands == ["heatlite move a up/net b:n", "heatlite detach a up/net"]
+    with pytest.raises(errors.ObjectOwned, match="is owned by net of stack a") as refused:
         imported.plan(made, given("n", NET, id=rows["net"].physical_id))
+    assert [one.command for one in given_up(refused.value)] == ["heatlite move a net n", "heatlite detach a net"]
     with cloudy.store.transaction():
         cloudy.store.database.write("UPDATE stack SET project = 'other' WHERE id = ?", (made.id,))
     with pytest.raises(errors.ObjectOwned, match="owned by a stack of another project") as refused:

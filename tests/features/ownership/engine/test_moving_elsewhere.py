@@ -9,6 +9,7 @@ import pytest
 from msgspec import ValidationError
 from msgspec.structs import replace
 
+from heatlite.clients.cloud import OtherCloud
 from heatlite.core.errors import (
     ActionConflict,
     HeatliteError,
@@ -275,6 +276,11 @@ def test_what_does_not_move_elsewhere(imported: Imported) -> None:
     nested = stacks(imported, stack)["left"]
     with pytest.raises(InvalidStackState, match="nested"):
         imported.move_plan(stack, {"net": "n"}, nested.id)
+    far = imported.empty("far")
+    with cloudy.store.transaction():
+        cloudy.store.stacks.record_cloud(far.id, replace(cloudy.view().identity, region="far"))
+    with pytest.raises(OtherCloud, match="far is in another cloud than stack a"):
+        imported.move_plan(stack, {"left": "left"}, "far")
 
 
 def test_a_lock_on_either_side(imported: Imported) -> None:
