@@ -349,6 +349,7 @@ class Schema:
     """Properties that must not change."""
     holds_secrets: ClassVar[bool] = False
     """Test whether a property is `secret`, at any depth."""
+    _required: ClassVar[frozenset[str]] = frozenset()
     _old_names: ClassVar[frozenset[str]] = frozenset()
     _rules: ClassVar[Mapping[str, Callable[[Any], str | None]]] = {}
     _ruled: ClassVar[tuple[str, ...]] = ()
@@ -378,6 +379,7 @@ class Schema:
         cls.updatable = frozenset(name for name, field in fields.items() if field.update)
         cls.immutable = frozenset(name for name, field in fields.items() if field.immutable)
         cls.holds_secrets = any(field.holds_secrets for field in fields.values())
+        cls._required = frozenset(name for name, field in fields.items() if field.required)
         cls._old_names = frozenset(name for name, field in fields.items() if field.means)
         known = {name: rule for base in cls.__bases__ for name, rule in getattr(base, "_rules", {}).items()}
         own = {name: rule for name, rule in vars(cls).items() if name == "fault" or name.startswith("fault_")}
@@ -471,6 +473,8 @@ class Schema:
 
         A value that is UNKNOWN differs. Names that the schema does not have (any more) are left out.
         """
+        if before is after:
+            return frozenset()
         fields = cls.fields
         found: list[str] = []
         for name in {**before, **after}:
@@ -531,8 +535,9 @@ class Schema:
         if cls._old_names and not cls._old_names.isdisjoint(values):
             values = cls._renamed(values, path, faults)
         coerced: dict[str, object] = {}
-        for name, field in fields.items():
-            value = values.get(name)
+        # Most properties are not given. They matter only if a required one is among them.
+        for name in filter(values.__contains__, fields) if cls._required <= values.keys() else fields:
+            field, value = fields[name], values.get(name)
             if value is not None and not (value == "" and field.blank):
                 coerced[name] = field.take(value, (*path, name), faults)
             elif field.null and name in values:
