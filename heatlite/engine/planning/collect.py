@@ -129,7 +129,8 @@ def choose_row(definition: Definition, name: str, rows: Iterable[ResourceRecord]
     restricted, above = definition.environment.restricted_actions(name), replaced_above(resources.stack)
     resources.remember_restored(name, current_first)
     while True:
-        wanted = _put_back(evaluate(definition, name, resources, values), current_first, resources.selection)
+        wanted = evaluate(definition, name, resources, values, current_first[0])
+        wanted = _put_back(wanted, current_first, resources.selection)
         candidates = [_restricted(collect(row, wanted, resources, values.rows), values) for row in current_first]
         decision = choose(candidates, restricted, above)
         keeps_restored = wanted.restored is None or resources.saved(name) is not None
@@ -149,15 +150,24 @@ def _put_back(wanted: Wanted, rows: Sequence[ResourceRecord], selection: Selecti
     return wanted
 
 
-def evaluate(definition: Definition, name: str, resources: ResourceFactory, values: Scope) -> Wanted:
-    """Evaluate the definition of one resource. Raises errors of functions and schemas."""
+def evaluate(
+    definition: Definition, name: str, resources: ResourceFactory, values: Scope, row: ResourceRecord | None = None
+) -> Wanted:
+    """Evaluate the definition of one resource. Raises errors of functions and schemas.
+
+    What the object of its `row` has already is not checked again.
+    """
     wanted = definition.resources[name]
     kind = resources.kind(definition, name)
     wanted.refill()
     # An adopted object need not be described completely.
     whole = wanted.external_id is None
     budget = Bounded(values, resources.resource_data)
-    properties = kind.schema.coerce(_section("properties", budget.resolved(wanted.properties)), whole)
+    properties = _section("properties", budget.resolved(wanted.properties))
+    if row is not None and _is_checked(row, wanted, kind) and same(properties, row.properties):
+        properties = row.properties
+    else:
+        properties = kind.schema.coerce(properties, whole)
     restored: JsonMap | None = None
     saved, kept = resources.saved(name), resources.restored_before(name)
     if saved is not None or kept:
@@ -171,6 +181,12 @@ def evaluate(definition: Definition, name: str, resources: ResourceFactory, valu
         policy.pop(IGNORE_DRIFT, None)
     external_id, size = wanted.external_id, budget.size
     return Wanted(kind, properties, metadata, policy, replacement, definition, external_id, size, restored)
+
+
+def _is_checked(row: ResourceRecord, wanted: ResourceDefinition, kind: ResourceType) -> bool:
+    """Return whether the schema of the wanted type has passed a row's properties."""
+    is_made = row.status is Status.COMPLETE and row.verb is not Verb.INIT and row.external_id is None
+    return is_made and row.mapped_type == wanted.mapped_type and not issubclass(kind, StackResource)
 
 
 def _restored(

@@ -1,7 +1,8 @@
 """Calls of type code outside of steps: each error becomes a HeatliteError."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import TracebackType
 
 from heatlite.core.errors import HeatliteError
 from heatlite.core.json import Json, cleaned, dump
@@ -13,15 +14,19 @@ class TypeFailed(HeatliteError):
     text = "{error}: {reason}"
 
 
-@contextmanager
-def type_code() -> Iterator[None]:
+class _TypeCode(AbstractContextManager[None]):
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
+        # Types are plugins, which may raise anything.
+        if isinstance(error, Exception) and not isinstance(error, HeatliteError):
+            raise TypeFailed(error=type(error).__name__, reason=error) from error
+
+
+_TYPE_CODE = _TypeCode()
+
+
+def type_code() -> AbstractContextManager[None]:
     """Convert unexpected errors of a type to TypeFailed."""
-    try:
-        yield
-    except HeatliteError:
-        raise
-    except Exception as error:  # Types are plugins, which may raise anything.
-        raise TypeFailed(error=type(error).__name__, reason=error) from error
+    return _TYPE_CODE
 
 
 def ask(question: Callable[[], Json]) -> Json:
