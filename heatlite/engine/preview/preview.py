@@ -4,7 +4,7 @@ Values that only the operation brings are UNKNOWN. The walk plans and decides wi
 that of the preview (docs/decisions/0007-plans.md).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from msgspec import Struct
@@ -108,6 +108,7 @@ class StackPreview:
         self._name = name
         self._path: tuple[str, ...] = () if parent is None else (*parent._path, name)
         self._rows = [] if current is None or replaces else current.rows
+        self._known: dict[str, PreviewItem] = {}
         self._wanted: dict[str, Wanted] = {}
         self._children: dict[str, StackPreview | None] = {}
         self._unchanged: dict[str, bool] = {}
@@ -118,10 +119,15 @@ class StackPreview:
         if observes:
             resources.observe(self._rows)
         self._plan = converge(definition, self._rows, self.values)
-        self.required_by: dict[str, list[str]] = {}
-        for wanted in definition.resources.values():
+
+    @cached_property
+    def required_by(self) -> Mapping[str, Sequence[str]]:
+        """By name, the resources of the definition that require it."""
+        found: dict[str, list[str]] = {}
+        for wanted in self.definition.resources.values():
             for required in wanted.requires:
-                self.required_by.setdefault(required, []).append(wanted.name)
+                found.setdefault(required, []).append(wanted.name)
+        return found
 
     def protected(self) -> list[str]:
         """Explain each protected object of the tree that would be deleted or replaced."""
@@ -144,11 +150,20 @@ class StackPreview:
 
         With `nested` also those of nested stacks, each after its resource.
         """
+        return self._items(nested, kept=True)
+
+    def changes(self) -> Iterator[PreviewItem]:
+        """Yield the items of the tree but those of resources that stay as they are."""
+        return (item for item in self._items(nested=True, kept=False) if item.outcome is not Outcome.KEEP)
+
+    def _items(self, nested: bool, kept: bool) -> Iterator[PreviewItem]:
         for name in ordered(self.definition.resources):
+            if not kept and name not in self._plan.steps:
+                continue
             item = self.item(name)
             yield item
             if nested:
-                yield from self._nested_items(item)
+                yield from self._nested_items(item, kept)
         for item in self._cleanup():
             yield item
             if nested:
@@ -156,6 +171,11 @@ class StackPreview:
 
     def item(self, name: str) -> PreviewItem:
         """Return the item of a resource of the definition."""
+        if name not in self._known:
+            self._known[name] = self._item(name)
+        return self._known[name]
+
+    def _item(self, name: str) -> PreviewItem:
         stack, path = self.resources.stack, (*self._path, name)
         step = self.step(name)
         if step is None:
@@ -171,10 +191,10 @@ class StackPreview:
         """Return the step of a resource; None: it needs none."""
         return self._plan.steps.get(name)
 
-    def _nested_items(self, item: PreviewItem) -> Iterator[PreviewItem]:
+    def _nested_items(self, item: PreviewItem, kept: bool) -> Iterator[PreviewItem]:
         child = self.child(item.name)
         if child is not None:
-            yield from child.items(nested=True)
+            yield from child._items(nested=True, kept=kept)
         elif item.outcome is Outcome.REPLACE:
             yield from self._removed(item)
         elif item.row.physical_id is not None:

@@ -38,8 +38,7 @@ def reasons(policy: ChangePolicyValues, change: ChangeKind, preview: Callable[[]
         return ()
     if change in OF_NO_OBJECT:
         return ("approve:always",) if policy.approve is Approve.ALWAYS else ()
-    items = [item for item in preview().items(nested=True) if item.outcome is not Outcome.KEEP]
-    changes = [item for item in items if item.level is None or not _stays(item)]
+    changes = [item for item in preview().changes() if item.level is None or not _stays(item)]
     removes = change is ChangeKind.DELETE or any(map(_removes, changes))
     if policy.approve is Approve.REMOVALS:
         return ("approve:removals",) if removes else ()

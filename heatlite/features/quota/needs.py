@@ -61,9 +61,7 @@ def needs_of(preview: StackPreview, find: Find) -> PlanNeeds:
     """Return the needs of a plan of a whole tree."""
     total, freed, unknown, parts = dict[str, int](), Counter[str](), set[str](), list[ResourceNeeds]()
     limits: dict[str, set[str]] = {}
-    for item in preview.items(nested=True):
-        if item.outcome is Outcome.KEEP:
-            continue
+    for item in preview.changes():
         if item.outcome in ENDS:
             freed.update(_freed(item, preview, find))
         after, before = _of_item(item, find)
@@ -169,6 +167,8 @@ def _gives_way(item: PreviewItem, level: StackPreview) -> bool:
 
 def _needs(kind: ResourceType, properties: JsonMap, find: Find) -> list[Need]:
     """Return the needs of an object; none where the code of its type fails."""
+    if not kind.counts:
+        return []
     try:
         with type_code():
             return [*kind.needs(properties, find)]
