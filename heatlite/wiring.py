@@ -460,7 +460,12 @@ def _components(
         store, types, settings, definitions, containers, clouds, offer, regions, has_accounts, suppliers
     )
     scheduled_actions = ScheduledActions(
-        store, clock, settings, admission, lambda action, stack: components.scheduled.begin(action, stack)
+        store,
+        clock,
+        settings,
+        admission,
+        lambda action, stack: components.scheduled.begin(action, stack),
+        lambda author, stack: components.author_now(author, stack),
     )
     max_duration = inf if settings.auth is Auth.NONE else MAX_DURATION
     streams = Streams(store, settings.max_event_streams, max_duration=max_duration, hints=hints)

@@ -6,15 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.core.clock import to_text
+from heatlite.core.context import Context
 from heatlite.core.errors import (
     ActionConflict,
     DatabaseUnavailable,
+    Forbidden,
     HTTPBadRequest,
+    NoCredential,
     RequestLimitExceeded,
     StackLocked,
     StackNotFound,
+    wire_name,
 )
 from heatlite.core.status import ActionStatus, Cause, Signal, Verb, state
 from heatlite.engine.operations.scheduled_actions import MAX_SCHEDULED
@@ -358,3 +363,26 @@ def test_a_lock_that_runs_out_is_lifted_by_a_scheduled_action(engine: Engine, st
     engine.wait_for(lambda: final(engine.get(stack)) == "UNLOCK_COMPLETE")
     sql = "SELECT cause FROM action WHERE verb IN ('LOCK', 'UNLOCK') ORDER BY seq"
     assert [cause for (cause,) in engine.store.database.read(sql)] == [Cause.REQUEST, Cause.SCHEDULED]
+
+
+@pytest.mark.parametrize("verb", [Verb.CHECK, Verb.SUSPEND, Verb.RESUME])
+@pytest.mark.parametrize("error", [Forbidden(action="actions:check"), NoCredential(stack_name="s", user="mia")])
+def test_who_has_lost_the_right_meanwhile(engine: Engine, stack: StackRecord, verb: Verb, error: Forbidden) -> None:
+    once = start(engine, stack, later(engine), verb)
+    nobody = replace(MEMBER, may=lambda rule: rule != f"actions:{verb.lower()}")
+    scheduled = engine.server.components.scheduled_actions
+    before = scheduled._author_now
+
+    def lost(author: Context, stack: StackRecord) -> Context:
+        if isinstance(error, NoCredential):
+            raise error
+        return replace(before(author, stack), may=nobody.may)
+
+    scheduled._author_now = lost
+    for timing in (later(engine), Timing(interval=3600)):
+        with pytest.raises(Forbidden):
+            scheduled.start(MEMBER, engine.get(stack), verb, timing)
+    pass_until(engine, stack, 101, ActionStatus.CANCELLED)
+    ended = engine.store.actions.get(once.id)
+    assert ended is not None and ended.outputs.code == wire_name(error)
+    assert state(verb, "REFUSED") in [state(one.verb, one.status) for one in engine.events(stack)]

@@ -1,8 +1,9 @@
 """Scheduled actions: timed, repeated, or after other actions.
 
-Until its start time an action is INIT: it holds nothing and changes nothing of the stack. At that time it passes
-admission like a request. If a lock or another action refuses it, it ends CANCELLED: there is no retry, and nothing
-fires at an unlock. A suspended stack is not checked, because the check would replace the state that allows its resume.
+Until its start time an action is INIT: it holds nothing and changes nothing of the stack. At that time its author's
+rights are asked again, and it passes admission like a request. If a lock or another action refuses it, it ends
+CANCELLED: there is no retry, and nothing fires at an unlock. A suspended stack is not checked, because the check would
+replace the state that allows its resume.
 
 A series continues after every run, failed and refused runs included. It ends when its waiting or running action is
 cancelled, or with the stack.
@@ -65,8 +66,13 @@ class ScheduledActions:
         settings: Settings,
         admission: Admission,
         begin_request: Callable[[ActionRecord, StackRecord], None],
+        author_now: Callable[[Context, StackRecord], Context],
     ) -> None:
-        """`begin_request` carries out the request of an action whose time has come."""
+        """`begin_request` carries out the request of an action whose time has come.
+
+        `author_now` returns the author of stored work with the present rights.
+        """
+        self._author_now = author_now
         self._store = store
         self._clock = clock
         self._settings = settings
@@ -78,8 +84,11 @@ class ScheduledActions:
 
         Returns False if the stack is suspended or resumed already. An action with dependencies holds the stack while
         it waits for them. Raises HTTPBadRequest for a time in the past or an unknown action. Raises ActionConflict if
-        the stack already has a series of the verb, RequestLimitExceeded, and as `Admission.admitted`.
+        the stack already has a series of the verb, RequestLimitExceeded, and as `Admission.admitted`. Raises Forbidden
+        for later work if the rights of the caller cannot be confirmed.
         """
+        if timing.not_before is not None or timing.interval:
+            self._with_rights(context, stack, verb)
         if timing.not_before is not None:
             self._admission.require_types(context, Operation(verb.lower()), stack)
             with self._store.transaction():
@@ -221,7 +230,7 @@ class ScheduledActions:
         if action.request is not None:
             self._begin_request(action, stack)
             return
-        context = restore_context(action)
+        context = self._with_rights(restore_context(action), stack, action.verb)
         prechecked = self._admission.precheck_action(context, Operation(action.verb.lower()), stack)
         with self._admission.admitted(prechecked) as stack:
             action = self._taken(action)
@@ -236,6 +245,16 @@ class ScheduledActions:
             deadline = now + self._settings.time_limit(action.timeout)
             admitted = replace(action, zone=zone_of(stack), deadline=deadline, updated_at=now)
             self._store.queue.admit(admitted, self._admission.running_work(admitted))
+
+    def _with_rights(self, author: Context, stack: StackRecord, verb: Verb) -> Context:
+        """Return the author of a later action with the present rights.
+
+        Raises Forbidden if those do not suffice, CloudUnavailable.
+        """
+        author = self._author_now(author, stack)
+        for rule in ("actions:action", f"actions:{verb.lower()}"):
+            author.require(rule)
+        return author
 
     def is_suspended(self, stack: StackRecord) -> bool:
         """True if a resource of the tree is suspended.
