@@ -61,7 +61,7 @@ def test_create_mark_replace(run: Callable[..., str]) -> None:
     out = run(*UP).splitlines()
     assert out[0].endswith("Z [story]: CREATE_IN_PROGRESS  Stack CREATE started")
     assert out[-4].endswith("Z [story]: CREATE_COMPLETE  Stack CREATE completed successfully")
-    assert out[-3].endswith(": 4 created")
+    assert out[-3].endswith(": 4 added")
     assert out[-2].startswith('members = ["')
     assert out[-1].startswith("token = ")
     assert sum("CREATE_COMPLETE  state changed" in line for line in out) == 4
@@ -159,8 +159,8 @@ def test_results_for_programs(run: Callable[..., str], tmp_path: Path) -> None:
     *events, result = records("up", "-y", write("1"))
     assert {event["type"] for event in events} == {"event"} and events[0]["stack_name"] == "s"
     assert (result["type"], result["stack_status"], result["outputs"]) == ("result", "CREATE_COMPLETE", {"o": 1})
-    assert result["counts"] == {"created": 2}
-    assert records("up", "-y", write("2"))[-1]["counts"] == {"replaced": 1, "kept": 1}
+    assert result["counts"] == {"added": 2}
+    assert records("up", "-y", write("2"))[-1]["counts"] == {"replaced": 1, "unchanged": 1}
     assert records("check", "s")[-1]["stack_status"] == "CHECK_COMPLETE"
     assert "needs a running server" in run("down", "-y", "s", "--no-wait", code=2)
     *_, result = records("down", "-y", "s")
@@ -353,7 +353,7 @@ def test_a_terminal_shows_the_plan_the_course_and_the_summary(tmp_path: Path) ->
     assert code == 0, shown
     assert "+ g  (OS::Heat::ResourceGroup)" in shown and "Do it? [y/N]" in shown
     assert "g  CREATE_COMPLETE" in shown and "inside: 2 done" in shown
-    assert "Plan: 3 added" in shown and "s: CREATE_COMPLETE in " in shown and ": 3 created" in shown
+    assert "Plan: 3 added" in shown and "s: CREATE_COMPLETE in " in shown and ": 3 added" in shown
 
 
 @pytest.mark.slow

@@ -104,7 +104,7 @@ def test_a_retry_that_succeeds_is_told_to_programs(home: Path) -> None:
     *events, result = map(json.loads, out.splitlines())
     assert {event["type"] for event in events} == {"event"}
     assert events[-1]["resource_status"] == "CREATE_COMPLETE"
-    assert (result["type"], result["stack_status"], result["counts"]) == ("result", "CREATE_COMPLETE", {"created": 1})
+    assert (result["type"], result["stack_status"], result["counts"]) == ("result", "CREATE_COMPLETE", {"replaced": 1})
 
 
 @pytest.mark.slow
@@ -112,7 +112,7 @@ def test_a_summary_counts_its_own_operation_only(home: Path) -> None:
     for words in (["up", "-y", str(home / "web.yaml")], ["group", "resize", "web", "g", "1"]):
         assert piped(*words)[0] == 0
     out = piped("up", "-y", str(home / "web.yaml"), "-f", "json")[1]
-    assert json.loads(out.splitlines()[-1])["counts"] == {"kept": 2}
+    assert json.loads(out.splitlines()[-1])["counts"] == {"unchanged": 2}
     for command in ("show", "resources"):
         told = "heatlite: The Stack (wbe) could not be found. Did you mean web? (HTTP 404)\n"
         assert piped(command, "wbe") == (1, "", told)

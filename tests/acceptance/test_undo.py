@@ -35,5 +35,5 @@ def test_the_commands_of_the_page(
         shown.append(capsys.readouterr().out)
     said = "~ environment.parameters.flavor: null → m1.medium"
     assert shown[3] == f"{said}\n" and said in page
-    assert "shop: UPDATE_COMPLETE" in shown[4] and "1 updated, 1 kept" in shown[4]
+    assert "shop: UPDATE_COMPLETE" in shown[4] and "1 updated, 1 unchanged" in shown[4]
     assert [line.split()[3] for line in shown[2].splitlines()[1:]] == ["2", "1"]

@@ -67,6 +67,8 @@ class ProgressView(AbstractContextManager["ProgressView"], ABC):
         self.began = time.monotonic() if began is None else began
         self.failed: dict[str, Object] = {}
         self.tally = Tally()
+        self.is_whole = False
+        """True once the beginning of the operation was seen."""
         self.nested: dict[str, Tally] = {}
         """Ids of nested stacks → events of their resources."""
 
@@ -81,7 +83,9 @@ class ProgressView(AbstractContextManager["ProgressView"], ABC):
         if inside not in ("", stack.id):
             if text(event.get("physical_resource_id")) != inside:
                 self.nested.setdefault(inside, Tally()).add(event, time.monotonic())
-        elif not is_about_stack(stack, event):
+        elif is_about_stack(stack, event):
+            self.is_whole |= status.endswith("_IN_PROGRESS")
+        else:
             self.tally.add(event, time.monotonic())
             if status.endswith("_FAILED") and not status.startswith("NODE_ACTION_"):
                 self.failed.setdefault(text(event.get("resource_name")), event)
@@ -92,7 +96,7 @@ class ProgressView(AbstractContextManager["ProgressView"], ABC):
 
         `resources` are those at the end, of nested stacks too; None: the stack is gone.
         """
-        return count({stack.id: self.tally, **self.nested}, resources)
+        return count({stack.id: self.tally, **self.nested}, resources, self.is_whole)
 
     def expect(self, resources: Sequence[Object]) -> None:
         """Take note of the resources that the operation is about."""
@@ -231,7 +235,7 @@ class TreeView(ProgressView):
     def _label(name: str, course: Course, inner: Tally | None, now: float) -> "Text":
         from rich.text import Text
 
-        word = "REPLACED" if course.outcome == "replaced" and not course.running else course.status
+        word = "REPLACED" if course.is_replaced and not course.running else course.status
         label = Text.assemble(name, "  ", (word, render.style(course.status)))
         if inner is not None and inner.courses:
             ended = sum(not one.running for one in inner.courses.values())

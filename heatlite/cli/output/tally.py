@@ -9,8 +9,8 @@ from heatlite.cli.client import Object, objects, text
 from heatlite.core.actions.check_tally import COULD_NOT_LOOK
 from heatlite.core.actions.payloads import RETAINED
 
-OUTCOMES = ("created", "updated", "replaced", "deleted", "kept", "failed", "unknown")
-"""Outcomes of resources, in the order of the summary."""
+OUTCOMES = ("added", "updated", "replaced", "deleted", "unchanged", "retained", "failed", "unknown")
+"""Outcomes of resources in the words of plans, in the order of the summary."""
 
 
 class Course(Struct):
@@ -21,6 +21,10 @@ class Course(Struct):
     physical_id: str = ""
     began: float = 0.0
     statuses: set[str] = set()
+    made: set[str] = set()
+    """Ids of the objects that were made, and of those whose creation failed."""
+    gone: set[str] = set()
+    """Ids of the deleted objects. That of one which was never made is an empty text."""
 
     @property
     def running(self) -> bool:
@@ -28,18 +32,29 @@ class Course(Struct):
         return self.status.endswith("_IN_PROGRESS")
 
     @property
-    def outcome(self) -> str:
-        """One of OUTCOMES, or an empty text if no step has ended."""
+    def is_replaced(self) -> bool:
+        """True if it has another object than before."""
+        return bool(self.made - self.gone and self.gone - self.made)
+
+    def outcomes(self, is_there: bool, is_whole: bool) -> list[str]:
+        """Return one of OUTCOMES for each object that changed.
+
+        `is_there`: the resource is there at the end. `is_whole`: the operation was seen from its beginning. Else the
+        deletion of a resource that is there was of its predecessor, which the operation had replaced before.
+        """
         if self.status.endswith("_FAILED"):
             if "UNLOCK_IN_PROGRESS" in self.statuses and self.status != "UNLOCK_FAILED":
-                return ""  # it failed before the lock
-            return "unknown" if self.reason.startswith(COULD_NOT_LOOK) else "failed"
+                return []  # it failed before the lock
+            return ["unknown" if self.reason.startswith(COULD_NOT_LOOK) else "failed"]
         if self.reason == RETAINED:
-            return "kept"
-        if {"CREATE_COMPLETE", "DELETE_COMPLETE"} <= self.statuses:
-            return "replaced"
-        verbs = {"CREATE_COMPLETE": "created", "UPDATE_COMPLETE": "updated", "DELETE_COMPLETE": "deleted"}
-        return next((word for status, word in verbs.items() if status in self.statuses), "")
+            return ["retained"]
+        removed = len(self.gone - self.made)
+        if removed and is_there and (self.made or not is_whole):
+            return ["replaced"] + ["deleted"] * (removed - 1)
+        if self.made - self.gone:
+            return ["added"]
+        is_updated = "UPDATE_COMPLETE" in self.statuses and (is_there or not removed)
+        return ["updated"] * is_updated + ["deleted"] * removed
 
 
 class Tally:
@@ -55,8 +70,13 @@ class Tally:
         if status.startswith("NODE_ACTION_"):
             return
         course = self.courses.setdefault(text(event.get("resource_name")), Course(began=now))
-        if physical_id or status != "DELETE_COMPLETE":  # a failed creation may have left no object to delete
-            course.statuses.add(status)
+        course.statuses.add(status)
+        if status == "CREATE_COMPLETE":
+            course.made.add(physical_id or status)
+        elif status == "CREATE_FAILED":
+            course.made.add(physical_id)
+        elif status == "DELETE_COMPLETE":
+            course.gone.add(physical_id)
         if _of_predecessor(course, status, physical_id):
             return
         if status.endswith("_IN_PROGRESS") and not course.running:
@@ -73,33 +93,34 @@ def stack_id_of(item: Object) -> str:
     return ""
 
 
-def count(tallies: Mapping[str, Tally], resources: Sequence[Object] | None) -> dict[str, int]:
+def count(tallies: Mapping[str, Tally], resources: Sequence[Object] | None, is_whole: bool = True) -> dict[str, int]:
     """Count the outcomes that occurred in a tree.
 
-    `tallies` has one tally for the id of each stack. `resources` are those at the end: what no event changed was kept.
-    A resource with a nested stack counts as updated only if something in it changed: it also reports a comparison.
-    A deletion of a resource that is there was of its predecessor, which an interrupted operation had replaced before.
+    `tallies` has one tally for the id of each stack. `resources` are those at the end; None: the stack is gone, and
+    what was never made does not count. A resource with a nested stack counts as updated only if something in it
+    changed: it also reports a comparison. `is_whole` as in `Course.outcomes`.
     """
-    resources = None if resources is None else [item for item in resources if not item.get("is_old")]
-    kept = {(stack_id_of(item), text(item.get("resource_name")).rpartition("/")[2]) for item in resources or ()}
-    nested = {text(item.get("physical_resource_id")) for item in resources or () if _has_stack(item)}
+    rows = [item for item in resources or () if not item.get("is_old")]
+    there = {(stack_id_of(item), text(item.get("resource_name")).rpartition("/")[2]) for item in rows}
+    nested = {text(item.get("physical_resource_id")) for item in rows if _has_stack(item)}
 
     def outcomes(stack_id: str) -> list[str]:
         tally = tallies.get(stack_id)
         found = () if tally is None else tally.courses.items()
-        return [word for name, course in found if (word := outcome(course, (stack_id, name) in kept))]
+        return [word for name, course in found for word in outcomes_of(course, (stack_id, name) in there)]
 
-    def outcome(course: Course, is_there: bool) -> str:
-        word = course.outcome
-        if word == "deleted" and is_there:
-            return "replaced"
-        return "" if word == "updated" and course.physical_id in nested and not outcomes(course.physical_id) else word
+    def outcomes_of(course: Course, is_there: bool) -> list[str]:
+        if resources is None:
+            course.gone.discard("")
+        words = course.outcomes(is_there, is_whole)
+        if words == ["updated"] and course.physical_id in nested and not outcomes(course.physical_id):
+            return []
+        return words
 
     found = Counter(word for stack_id in tallies for word in outcomes(stack_id))
-    if resources is not None:
-        counted = sum(found[word] for word in OUTCOMES if word not in ("deleted", "kept"))
-        made = sum(item.get("resource_status") != "INIT_COMPLETE" for item in resources)
-        found["kept"] += max(made - counted, 0)
+    counted = sum(found[word] for word in OUTCOMES if word not in ("deleted", "retained"))
+    made = sum(item.get("resource_status") != "INIT_COMPLETE" for item in rows)
+    found["unchanged"] += max(made - counted, 0)
     return {word: found[word] for word in OUTCOMES if found[word]}
 
 
@@ -115,7 +136,7 @@ def _of_predecessor(course: Course, status: str, physical_id: str) -> bool:
 
 
 def sentence(counts: Mapping[str, int]) -> str:
-    """Return ``2 created, 1 replaced``."""
+    """Return ``2 added, 1 replaced``."""
     return ", ".join(f"{count} {word}" for word, count in counts.items()) or "nothing changed"
 
 

@@ -128,7 +128,7 @@ def test_a_retained_server_with_what_it_requires_is_imported(clouded: Heat, caps
     path = heat.create(template(**site, gone=gone), "retained")
     ids = {one["resource_name"]: one["physical_resource_id"] for one in heat.get(f"{path}/resources")["resources"]}
     assert here("down retained --retain web --yes") == 0
-    assert "1 deleted, 4 kept" in capsys.readouterr().out
+    assert "1 deleted, 4 retained" in capsys.readouterr().out
     outputs = heat.get("/actions?action=STACK_DELETE")["actions"][0]["outputs"]
     assert {one["path"]: one["physical_id"] for one in outputs["retained"]} == {name: ids[name] for name in types}
     into = heat.create(template(), "taken")
