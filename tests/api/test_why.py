@@ -84,6 +84,7 @@ def place(fact: Any) -> int:
 OF_API = re.compile(
     r"heatlite (heal|undo|refresh|unlock|unprotect|retry|check|mark-healthy|down|lock-status|end-bake) "
     r"|heatlite (drift (show|revert)|approval|incident|node (approve|reject)|action signal|healing acknowledge) "
+    r"|heatlite (schedule pause|expire) "
 )
 """Commands of operations that the API has, and whose bodies need no definition."""
 

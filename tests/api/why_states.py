@@ -453,6 +453,12 @@ def expires(world: World) -> None:
     world.heat.call("PUT", f"{world.path}/expiry", {"expires_at": "2099-01-01T00:00:00Z", "then": "suspend"}, code=200)
 
 
+@_state("scheduled", uses="state")
+def follows_a_schedule(world: World) -> None:
+    body = {"name": "night", "cron": "0 20 * * 1-5", "timezone": "Europe/Vienna", "do": {"suspend": {}}}
+    world.heat.call("POST", f"{world.path}/schedules", body, code=201)
+
+
 @_state("drain", uses="action")
 def drain(world: World) -> None:
     deletion = ActionData(deletion=MemberChange(1, ("0",)))

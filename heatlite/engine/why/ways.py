@@ -103,11 +103,21 @@ class Ways:
         self.after_look(operation, stack, text, command, call, look)
 
     def after_look(
-        self, operation: Operation, stack: StackRecord, text: str, command: str, call: WayCall, look: WayCall
+        self,
+        operation: Operation,
+        stack: StackRecord,
+        text: str,
+        command: str,
+        call: WayCall | None,
+        look: WayCall,
+        after: int | None = None,
     ) -> None:
-        """Add an operation on a stack, after a request that shows what it would do."""
+        """Add an operation on a stack, after a request that shows what it would do.
+
+        Without `call` its request needs the digest of that plan. `after` is the place of a step before both.
+        """
         before = len(self.steps)
-        shows = WayOut(text="shows its plan", method=look.method, path=look.path, body=look.body)
+        shows = WayOut(text="shows its plan", method=look.method, path=look.path, body=look.body, after=after)
         after = self._add(shows)
         self.operation(operation, stack, text, command, call, after)
         if len(self.steps) == before + 1:

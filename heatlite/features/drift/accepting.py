@@ -168,7 +168,7 @@ class Accepting:
                 raise ResourceNotFound(resource_name=name, stack_name=level.stack.name)
             placed.append((level, found[0]))
         if places:
-            raise DriftNotAcceptable(stack_name=stack.name, places="; ".join(places))
+            raise DriftNotAcceptable(stack, "; ".join(places))
         known = drift.of([row.id for _, row in placed])
         for level, row in placed:
             is_drifted = row.id in known and known[row.id].state is DriftState.DRIFTED
@@ -220,7 +220,7 @@ def _set_rows(
             left = {part.path for part in parts}
             if stays := [pointer(part.path) for part in one.parts if part.path in left and not part.is_item]:
                 places = ", ".join(one.path + place for place in stays)
-                raise DriftNotAcceptable(stack_name=tree.root.name, places=places)
+                raise DriftNotAcceptable(tree.root, places)
             compared[row.id] = row, shown(parts)
     return compared
 
@@ -248,7 +248,7 @@ def _origins(tree: DefinedTree, seen: Sequence[_Seen]) -> list[Origin]:
         except NoOrigin as error:
             places.append(f"{one.path} ({error})")
     if places:
-        raise DriftNotAcceptable(stack_name=tree.root.name, places="; ".join(places))
+        raise DriftNotAcceptable(tree.root, "; ".join(places))
     return origins
 
 

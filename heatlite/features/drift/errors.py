@@ -1,7 +1,9 @@
 """Refusals of operations on drift."""
 
 from heatlite.core.errors import Conflict
-from heatlite.core.wire.why import WayOut
+from heatlite.core.wire.why import words
+from heatlite.engine.state import ways_out
+from heatlite.store.records import StackRecord
 
 
 class DriftNotAcceptable(Conflict):
@@ -11,4 +13,8 @@ class DriftNotAcceptable(Conflict):
         "Stack {stack_name} cannot accept: {places}. Nothing was done. Change the template, ignore the differences"
         " (ignore_drift), or put them back: heatlite drift revert {stack_name}."
     )
-    ways = (WayOut(text="puts the differences back", command="heatlite drift revert {stack_name}"),)
+
+    def __init__(self, stack: StackRecord, places: str) -> None:
+        command = f"heatlite drift revert {words(stack.name)}"
+        back = ways_out.on_stack(stack, "revert_drift", "puts the differences back", command, {})
+        super().__init__(stack_name=stack.name, places=places, way_out=[back])

@@ -8,7 +8,7 @@ from heatlite.core.wire.why import Fact, words
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.ways_out import stack_path
 from heatlite.engine.why.tree import ExplainedTree, Told
-from heatlite.engine.why.ways import WayCall, Ways
+from heatlite.engine.why.ways import PREVIEW, WayCall, Ways
 from heatlite.features.drift.states import DriftState
 from heatlite.features.drift.store.store import DriftQuery, DriftStore, Listed
 
@@ -37,7 +37,9 @@ def _told(tree: ExplainedTree, one: Listed) -> Told:
     command, asked = f"heatlite drift revert {root.name} {words(path)}", as_map({"revert_drift": {"resources": [path]}})
     revert = WayCall("POST", stack_path(root, "/actions"), asked)
     ways.operation(Operation.REVERT, root, "puts it back", command, revert, seen)
-    ways.tell("makes the definition say it", f"heatlite drift accept {root.name}")
+    look = WayCall("PATCH", stack_path(root, PREVIEW), {"accept_drift": {"resources": [path]}})
+    command = f"heatlite drift accept {words(root.name, path)}"
+    ways.after_look(Operation.ACCEPT, root, "makes the definition say it", command, None, look, seen)
     leaves = "leaves it as it is with ignore_drift in update_policy"
     ways.tell(leaves, f"heatlite up FILE -n {root.name}")
     since = to_text(drift.since)

@@ -5,10 +5,9 @@ from heatlite.core.json import JsonMap
 from heatlite.features.schedules.store.records import LastOccurrence, ScheduleRecord
 
 
-def schedule(record: ScheduleRecord) -> JsonMap:
-    """Return a schedule."""
+def wanted(record: ScheduleRecord) -> JsonMap:
+    """Return a schedule as a request gives it."""
     return {
-        "id": record.id,
         "name": record.name,
         "cron": record.cron,
         "timezone": record.timezone,
@@ -17,6 +16,14 @@ def schedule(record: ScheduleRecord) -> JsonMap:
         "ends_at": to_text(record.ends_at),
         "enabled": record.enabled,
         "window": record.window,
+    }
+
+
+def schedule(record: ScheduleRecord) -> JsonMap:
+    """Return a schedule."""
+    return {
+        "id": record.id,
+        **wanted(record),
         "created_by": record.created_by,
         "next_at": to_text(record.next_at),
         "last": last(record.last),
