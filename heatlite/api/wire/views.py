@@ -440,7 +440,7 @@ def begun(record: ActionRecord) -> JsonMap:
 
 
 def _data(record: ActionRecord, guard: JsonMap | None) -> JsonMap:
-    data: JsonMap = to_builtins(replace(record.data, rollback=None, old=(), unclean={}))
+    data: JsonMap = to_builtins(replace(record.data, old=(), unclean={}))
     return {**data, "guard": {**as_map(data.get("guard")), **guard}} if guard else data
 
 

@@ -136,12 +136,20 @@ class ActionInputs(Struct, frozen=True, omit_defaults=True):
     cleans_after: str | None = None
     """Of the clean-up of a nested stack: the id of the update that has left the old objects."""
     kept: Kept | None = None
-    """Of a nested stack's update: the resources whose values it keeps for a rollback."""
+    """Of a nested stack's update: the resources of which it keeps how they were, or puts that back."""
 
     @property
     def leaves_old(self) -> bool:
         """True if an update leaves old objects for a later clean-up."""
         return self.keeps_old or self.guard is not None
+
+    @property
+    def keeps_previous(self) -> bool:
+        """True if an update that succeeds leaves the definition to which a rollback leads.
+
+        A repair does not reach one that an earlier update has failed to reach. Below, the tree's rollback may need it.
+        """
+        return self.heal is not None or self.kept is not None
 
     @property
     def bake(self) -> int:
@@ -336,8 +344,6 @@ class ActionData(Struct, frozen=True, omit_defaults=True):
     """Paths of resources whose drift the action puts back; of the stack itself, also before they have ended."""
     rolled_back_after: Result | None = None
     """The result that the action's rollback followed."""
-    rollback: Selection | None = None
-    """Of a rollback: what it leaves as it is; None: it restores all."""
     stopping: StopRecord | None = None
     """Of the phase that runs."""
     checked: CheckTally | None = None

@@ -31,18 +31,29 @@ class RepairPart(StrEnum):
 class Kept(Struct, frozen=True):
     """Resources that earlier updates have left out.
 
-    Their values are in no definition. An update that changes them in place keeps these for its rollback.
+    No definition says how they are. An update notes in their rows what it does there, for its rollback.
     """
 
     update: str
     """The id of the root's action."""
-    paths: tuple[str, ...]
+    paths: tuple[str, ...] | None
+    """None: all of the stack."""
+    names: tuple[str, ...] = ()
+    """Of a rollback of all: the resources that were there. Those whose old object is deleted are made again."""
+    undoes: bool = False
+    """True in the rollback."""
+
+    def has(self, name: str) -> bool:
+        """Return True for a resource of this stack that is left out, with all below."""
+        return self.paths is None or name in self.paths
 
     def below(self, name: str) -> "Kept | None":
         """Return those within the nested stack of a resource; None: there are none."""
+        if self.paths is None or name in self.paths:
+            return replace(self, paths=None, names=())
         start = f"{name}/"
         paths = tuple(path.removeprefix(start) for path in self.paths if path.startswith(start))
-        return Kept(self.update, paths) if paths else None
+        return replace(self, paths=paths) if paths else None
 
 
 class Selection(Struct, frozen=True, dict=True):
@@ -61,12 +72,7 @@ class Selection(Struct, frozen=True, dict=True):
     outside: tuple[str, ...] | UnsetType = UNSET
     """Of an update of the definition: the paths that it leaves as they are, with all below. UNSET: a repair."""
     gone: tuple[str, ...] | UnsetType = UNSET
-    """Of a rollback: ids of the rows that its update has made for what it leaves. It deletes them."""
-    held: tuple[str, ...] | UnsetType = UNSET
-    """Of a rollback: ids of rows that it may change in place only."""
-
-    update: str | UnsetType = UNSET
-    """Of a rollback: the id of its action, see `Kept`."""
+    """Of a rollback in this stack: ids of the rows that its update has made for what it leaves. It deletes them."""
 
     @property
     def is_repair(self) -> bool:
@@ -118,7 +124,7 @@ class Selection(Struct, frozen=True, dict=True):
         if self.outside is UNSET:
             return Selection(steps, compares=compares or UNSET)
         outside = tuple(path.removeprefix(start) for path in self.outside if path.startswith(start))
-        return Selection(steps, outside=outside, gone=self.gone, held=self.held, update=self.update)
+        return Selection(steps, outside=outside)
 
     def selects(self, path: tuple[str, ...]) -> bool:
         """Return True for the path of a resource that a step repairs, or of one below it."""

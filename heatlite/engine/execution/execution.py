@@ -28,7 +28,6 @@ from heatlite.engine.execution.final_state import (
     failed_stack,
     in_rollback,
     kept,
-    of_rollback,
     outcome,
     rollback_target,
     selected,
@@ -38,6 +37,7 @@ from heatlite.engine.execution.termination import Termination
 from heatlite.engine.planning import planner
 from heatlite.engine.planning.collect import PlannedValues, converge
 from heatlite.engine.planning.plan import Outcome, Plan, Step
+from heatlite.engine.planning.put_back import put_back
 from heatlite.engine.state.database_retry import retry_while_unavailable
 from heatlite.engine.state.definitions import EMPTY_TEMPLATE, Definitions, secrets_of
 from heatlite.engine.state.guarding import Guarding
@@ -354,6 +354,7 @@ class Execution:
 
     def _plan(self, definition: Definition) -> Plan | None:
         """Plan to converge the stack. None: it is refused, and the operation stops."""
+        definition = put_back(definition, self._rows(), self._resources)
         self._breakpoints.start(self._stack.verb, definition.environment)
         plan = converge(definition, self._rows(), PlannedValues(self._resources))
         protected = planner.protected(plan, self._removable(plan, plan.kept), self._resources.protected)
@@ -383,9 +384,8 @@ class Execution:
         deadline = now + self._parts.settings.time_limit(stack.timeout)
         self._unit_of_work.record_event(stack_event(stack, now))
         # The failure's stop and waits must not apply to the rollback, nor after a crash.
-        back = of_rollback(self._stack, self.action, self._rows(), self._parts.store)
         data, after = self._commits.kept_data(), outcome(self._stopping, self._forced)
-        self._commits.data = replace(data, rolled_back_after=after, rollback=back)
+        self._commits.data = replace(data, rolled_back_after=after)
 
         def turn_back() -> None:
             if undoes_create:
@@ -395,8 +395,8 @@ class Execution:
             self._parts.store.moves.start_rollback(self.action.id, deadline)
 
         self._commit(stack, also=turn_back)
-        self._resources.stack, self._resources.selection, self._resources.kept = stack, back, None
-        self._resources.phase = phase_of(self.action, stack)
+        self._resources.stack, self._resources.phase = stack, phase_of(self.action, stack)
+        self._resources.selection, self._resources.kept = selected(stack, self.action), kept(stack, self.action)
         self._transitions.rows.interrupted.clear()
         self._stopping.restart(deadline)
         if self._commits.control is not Control.CANCEL_ROLLBACK:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from heatlite.core.actions.payloads import ActionInputs
@@ -15,7 +14,6 @@ from heatlite.engine.state.unit_of_work import with_state
 from heatlite.engine.steps.transitions import Transitions
 from heatlite.engine.types.resource_factory import ResourceFactory
 from heatlite.store.records import ActionRecord, ResourceRecord, Restriction, StackRecord
-from heatlite.store.store import Store
 
 ROLLED_BACK = frozenset({Verb.CREATE, Verb.UPDATE, Verb.ADOPT, Verb.RESTORE})
 """Verbs whose failure is rolled back if the stack asks for it, as Heat does."""
@@ -69,8 +67,8 @@ def completed_stack(
         reason += restricted_text(stack)
     stack = with_state(stack, verb, Status.COMPLETE, reason)
     match verb:
-        case Verb.UPDATE if inputs.heal is not None:
-            return stack  # A repair does not reach a definition that an earlier update has failed to reach.
+        case Verb.UPDATE if inputs.keeps_previous:
+            return stack
         case Verb.CREATE | Verb.UPDATE | Verb.RESTORE:
             return replace(stack, previous_template_id=None, previous_environment=None)
         case Verb.UNLOCK:
@@ -106,64 +104,17 @@ def _restriction(stack: StackRecord, inputs: ActionInputs) -> Restriction | None
 
 def selected(stack: StackRecord, action: ActionRecord) -> Selection | None:
     """Return what an action does; None: all."""
-    return action.data.rollback if stack.verb is Verb.ROLLBACK else action.inputs.restricted
+    if stack.verb is not Verb.ROLLBACK:
+        return action.inputs.restricted
+    return None if action.inputs.selection is None else action.inputs.selection.undone
 
 
 def kept(stack: StackRecord, action: ActionRecord) -> Kept | None:
-    """Return the resources whose values an update keeps for its rollback."""
-    if stack.root_id is not None or stack.restricted is None or stack.verb is Verb.ROLLBACK:
+    """Return the resources that a rollback puts back by notes in their rows."""
+    if stack.root_id is not None or stack.restricted is None:
         return action.inputs.kept
     before = stack.restricted.without_update
-    return None if before is None else Kept(action.id, before.left_out)
-
-
-def of_rollback(
-    stack: StackRecord, action: ActionRecord, rows: Sequence[ResourceRecord], store: Store
-) -> Selection | None:
-    """Return what the rollback of an action does, before it begins; None: all.
-
-    It leaves what the update has left out, and what earlier ones have: the definition that it restores was never
-    reached there. Of the latter it deletes what this update has made. What this one has changed gets its earlier
-    values, as far as that is possible in place; a nested stack gets that definition.
-    """
-    own, before = action.inputs.selection, None if stack.restricted is None else stack.restricted.without_update
-    if own is None and before is None:
-        return None
-    outside, gone, held = dict.fromkeys((own and own.outside) or ()), list[str](), list[str]()
-    for path in before.left_out if before is not None else ():
-        # A row without an object may not have been moved yet.
-        touched = [row for row in _rows_at(store, rows, path) if row.verb is Verb.INIT or _is_moved(store, action, row)]
-        made = [row.id for row in touched if row.verb in MADE and row.created_at >= action.created_at]
-        changed = [row.id for row in touched if row.id not in made]
-        if changed:
-            held += changed
-        else:
-            outside[path] = None
-            gone += made
-    gone_ids, held_ids = tuple(gone) or UNSET, tuple(held) or UNSET
-    return Selection({}, outside=tuple(outside), gone=gone_ids, held=held_ids, update=action.id)
-
-
-MADE = frozenset({Verb.INIT, Verb.CREATE})
-"""Verbs of rows that an update has made."""
-
-
-def _rows_at(store: Store, rows: Sequence[ResourceRecord], path: str) -> Sequence[ResourceRecord]:
-    """Return the rows of the resource at a path. `rows` are those of its root stack."""
-    *names, last = path.split("/")
-    for name in names:
-        nested = next((row.physical_id for row in rows if row.name == name and row.physical_id is not None), None)
-        rows = [] if nested is None else store.resources.of(nested)
-    return [row for row in rows if row.name == last]
-
-
-def _is_moved(store: Store, action: ActionRecord, row: ResourceRecord) -> bool:
-    """Return True if an action, or one below it, has moved a row."""
-    mover = row.moved_in
-    while mover is not None and mover != action.id:
-        found = store.actions.get(mover.partition("/")[0])
-        mover = None if found is None else found.parent_id
-    return mover is not None
+    return None if before is None else Kept(action.id, before.left_out, undoes=stack.verb is Verb.ROLLBACK)
 
 
 RESTRICTED = "Restricted: the update has left out "

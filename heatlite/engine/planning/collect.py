@@ -4,12 +4,11 @@ Facts are evaluated definitions, answers of types and observations; `decide` and
 walks collect them here, so both decide alike.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from msgspec.structs import replace
 
-from heatlite.core.actions.repairs import Selection
 from heatlite.core.errors import HeatliteError, StackValidationFailed
 from heatlite.core.json import JsonMap, as_map, canonical, same
 from heatlite.core.status import Status, Verb
@@ -27,8 +26,9 @@ from heatlite.engine.planning.facts import (
 from heatlite.engine.planning.plan import IN_PLACE, NEW_OBJECT, Outcome, Plan, Reason, ResourceDecision
 from heatlite.engine.planning.planner import by_name, keeps_object, ordered, plan_converge
 from heatlite.engine.planning.visible_inputs import visible_inputs
+from heatlite.engine.state.left_out import PutBack
 from heatlite.engine.state.protected import Protected
-from heatlite.engine.state.values import KEPT, current_last
+from heatlite.engine.state.values import current_last
 from heatlite.engine.types.differences import ignored_parts, with_live, with_stored
 from heatlite.engine.types.observation import observe
 from heatlite.engine.types.resource_factory import NestedView, ResourceFactory, Values, inherited
@@ -86,11 +86,12 @@ def converge(definition: Definition, rows: Iterable[ResourceRecord], values: Pla
     """
     rows = list(rows)
     named, selection = by_name(rows), values.resources.selection
+    gone = frozenset() if selection is None else frozenset(selection.gone or ())
     choices: dict[str, Choice | None] = {}
     for name in ordered(definition.resources):
         existing = named.get(name)
-        if existing is not None and selection is not None and selection.gone:
-            existing = [row for row in existing if row.id not in selection.gone] or None
+        if existing is not None:
+            existing = [row for row in existing if row.id not in gone] or None
         if existing is None and selection is not None and selection.omits(name):
             continue
         if existing is None:
@@ -106,18 +107,19 @@ def converge(definition: Definition, rows: Iterable[ResourceRecord], values: Pla
                 text = error.message if isinstance(error, HeatliteError) else f"{type(error).__name__}: {error}"
                 decision = ResourceDecision(Outcome.UPDATE, existing[-1], Reason.NOT_EVALUATED, text)
                 choice = Choice(decision)
-            if selection is not None and selection.held:
-                choice = _held(choice, existing, selection.held)
+            choice = _in_place(choice, definition.resources[name])
         choices[name] = choice
         values.record(name, None if choice is None else choice.decision)
     return plan_converge(definition, rows, choices, relations(values.resources))
 
 
-def _held(choice: Choice, rows: Iterable[ResourceRecord], held: Collection[str]) -> Choice:
-    """Return the choice of a rollback, which changes `held` rows in place only."""
-    decision, row = choice.decision, next((row for row in rows if row.id in held), None)
+def _in_place(choice: Choice, wanted: ResourceDefinition) -> Choice:
+    """Return the choice, for what is put back without another object."""
+    decision = choice.decision
     in_place = decision.outcome in (Outcome.KEEP, Outcome.UPDATE) and decision.reason is not Reason.NOT_EVALUATED
-    return choice if row is None or in_place else Choice(ResourceDecision(Outcome.KEEP, row, Reason.OUTSIDE))
+    if in_place or not isinstance(wanted, PutBack) or wanted.own.is_gone:
+        return choice
+    return Choice(ResourceDecision(Outcome.KEEP, decision.row, Reason.OUTSIDE))
 
 
 def choose_row(definition: Definition, name: str, rows: Iterable[ResourceRecord], values: Values) -> Choice:
@@ -130,24 +132,12 @@ def choose_row(definition: Definition, name: str, rows: Iterable[ResourceRecord]
     resources.remember_restored(name, current_first)
     while True:
         wanted = evaluate(definition, name, resources, values, current_first[0])
-        wanted = _put_back(wanted, current_first, resources.selection)
         candidates = [_restricted(collect(row, wanted, resources, values.rows), values) for row in current_first]
         decision = choose(candidates, restricted, above)
         keeps_restored = wanted.restored is None or resources.saved(name) is not None
         if keeps_restored or decision.outcome not in {*NEW_OBJECT, Outcome.REBUILD}:
             return Choice(decision, wanted)
         resources.drop_restored(name)
-
-
-def _put_back(wanted: Wanted, rows: Sequence[ResourceRecord], selection: Selection | None) -> Wanted:
-    """Return what a rollback wants of a resource, perhaps values that were kept."""
-    if selection is None or not selection.held:
-        return wanted
-    for row in rows:
-        kept = as_map(row.data.get(KEPT))
-        if row.id in selection.held and kept.get("update") == selection.update:
-            return replace(wanted, properties=as_map(kept["properties"]), metadata=as_map(kept["metadata"]))
-    return wanted
 
 
 def evaluate(
@@ -158,6 +148,12 @@ def evaluate(
     What the object of its `row` has already is not checked again.
     """
     wanted = definition.resources[name]
+    if isinstance(wanted, PutBack):
+        own = wanted.own
+        kind, replacement = resources.type_named(own.mapped_type), definition.environment.replacement(name)
+        return Wanted(
+            kind, own.properties, own.metadata, {}, replacement, definition, own.external_id, restored=own.restored
+        )
     kind = resources.kind(definition, name)
     wanted.refill()
     # An adopted object need not be described completely.

@@ -216,8 +216,8 @@ def removable(
 
 def _held_outside(rows: Sequence[ResourceRecord], selection: Selection) -> set[str]:
     """Return the ids of the rows that an update leaves out, with those they use."""
-    left_out = (row.id for row in rows if selection.leaves(row.name) and row.id not in (selection.gone or ()))
-    return _with_used(rows, [*(selection.held or ()), *left_out])
+    gone = selection.gone or ()
+    return _with_used(rows, (row.id for row in rows if selection.leaves(row.name) and row.id not in gone))
 
 
 def _with_used(rows: Sequence[ResourceRecord], of: Iterable[str]) -> set[str]:

@@ -7,8 +7,6 @@ from heatlite.core.status import Verb
 from heatlite.store.records import ResourceRecord
 from heatlite.template.expression import UNKNOWN
 
-KEPT = "kept"
-"""Key in the `data` of a row: its values from before an update, with the id of that (`Kept`)."""
 PASSED_OVER = "passed_over"
 """Key in the `data` of a row: an update has taken back an older object of its resource."""
 

@@ -28,6 +28,7 @@ from heatlite.engine.planning.group_members import choose_leaving, decided_on
 from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.state.conflict_rules import Operation, locked_error, maintenance_refusal
 from heatlite.engine.state.definitions import Definitions, pseudo_parameters
+from heatlite.engine.state.left_out import KEPT, OwnDefinition, PutBack, below, left_out_below, own_definition
 from heatlite.engine.state.retained import retained_in_tree
 from heatlite.engine.state.unit_of_work import stack_event, with_state
 from heatlite.engine.types.resource_factory import ResourceFactory, inherited
@@ -95,6 +96,7 @@ class Children:
         self._resources = resources
         self._action = action
         self._most_resources = most_resources
+        self._deepest = resources.types.installation.max_nested_stack_depth
         self._budget = budget
         self._room: int | None = None
         """Number of resources that may still be added to the tree; None: not read yet."""
@@ -116,6 +118,9 @@ class Children:
         assert isinstance(resource, StackResource)
         with _unchanged_by_outages(resource):
             nested = resource.facts.nested = self._resources.viewer(resource.physical_id)
+            own = own_definition(operation.row, self._resources.kept)
+            if own is not None and isinstance(definition.resources[operation.row.name], PutBack):
+                return self._put_back(operation, own, deadline)
             if operation.verb is Verb.ADOPT:
                 child = self._adopted(operation, resource)
             elif self._only_leads(operation) and (leads := nested()) is not None:
@@ -133,6 +138,7 @@ class Children:
             assert operation.wanted is not None
             row = facade_row(operation.row, operation.wanted)
             stack, template, bound, size = self._bound(row, resource, definition, child, before)
+            stack = stack if own is None else own.kept_by(stack)
             if not isinstance(resource, TemplateResource):
                 urgent = True  # another round may follow
             inputs = self._inputs(operation)
@@ -143,18 +149,33 @@ class Children:
             grace = 0 if action.data.deletion is None else action.data.deletion.grace_period
             return Order(stack, action, view is None, template, bound, max(child.pause, grace or 0), size)
 
+    def _put_back(self, operation: NestedOperation, own: OwnDefinition, deadline: float | None) -> Order | None:
+        """Return the order that gives a nested stack its own definition again."""
+        if operation.round > 0:
+            return None
+        resource, view = operation.resource, self._resources.nested(operation.resource.physical_id)
+        resource.data.clear()
+        resource.data.update({**own.data, KEPT: operation.row.data[KEPT]})
+        before, now = None if view is None else view.stack, self._clock.now()
+        stack = own.given_to(begun_child(self._resources.stack, operation.row, before, now, self._deepest))
+        definition = self._definitions.of(stack)
+        template = definition.template
+        size = _definition_size(stack, None if isinstance(resource, TemplateResource) else template)
+        action = self._derived(stack, True, deadline, self._inputs(operation))
+        return Order(stack, action, before is None, template, definition, size=size)
+
     def _inputs(self, operation: NestedOperation) -> ActionInputs:
         """Return the inputs of a derived action, taken from those of its parent's."""
         own = self._action.inputs
         keeps_old = own.leaves_old and operation.verb is Verb.UPDATE
-        kept = None if self._resources.kept is None else self._resources.kept.below(operation.row.name)
+        kept = below(operation.row, self._resources.kept)
         if operation.cleans_after is not None:
             return ActionInputs(cleans_after=operation.cleans_after)
         if operation.verb is Verb.DELETE:
             return ActionInputs(abandon=keeps_objects(self._action), force=own.force)
         if own.resources is not None and self._resources.stack.verb is not Verb.ROLLBACK:
-            below = self._entry(operation).get("resources")
-            return ActionInputs(resources=as_map(below), keeps_old=keeps_old, kept=kept)
+            entries = as_map(self._entry(operation).get("resources"))
+            return ActionInputs(resources=entries, keeps_old=keeps_old, kept=kept)
         selection = own.heal
         if selection is not None:
             within = selection.below(operation.row.name, compares=not self._only_leads(operation))
@@ -177,7 +198,7 @@ class Children:
         if selection is None or selection.is_repair or operation.verb not in (Verb.CREATE, Verb.UPDATE):
             return None
         within = selection.below(operation.row.name)
-        return within if within.steps or within.outside or within.gone or within.held else None
+        return within if within.steps or within.outside else None
 
     def _only_leads(self, operation: NestedOperation) -> bool:
         """Return True if an update brings only a repair within: the definition stays."""
@@ -222,23 +243,10 @@ class Children:
         view = self._resources.nested(row.physical_id)
         assert view is not None
         stack, template, bound, size = self._bound(row, resource, definition, child, view.stack)
-        inputs = replace(self._action.inputs, selection=self._left_out_below(row, bound))
+        root, names = self._store.stacks.place(self._resources.stack)
+        inputs = replace(self._action.inputs, selection=left_out_below(root, (*names, row.name), bound))
         action = replace(self._action, inputs=inputs, data=data or self._membership(view.stack, bound))
         return Order(stack, action, False, template, bound, size=size)
-
-    def _left_out_below(self, row: ResourceRecord, definition: Definition) -> Selection | None:
-        """Return the selection of a resize, which does not do what updates have left out.
-
-        Members that leave, leave. None: nothing is left out.
-        """
-        root, names = self._store.stacks.place(self._resources.stack)
-        if root.restricted is None:
-            return None
-        left_out = Selection({}, outside=root.restricted.left_out)
-        for name in (*names, row.name):
-            left_out = left_out.below(name)  # nothing, where all of it is left out: its definition is as it was
-        outside = tuple(path for path in left_out.outside or () if path.partition("/")[0] in definition.resources)
-        return Selection({}, outside=outside) if outside else None
 
     def adopted(self, row: ResourceRecord, resource: StackResource[Schema], definition: Definition) -> Order:
         """Return the nested stack of a new row, as an adoption has left it.
@@ -268,8 +276,7 @@ class Children:
 
         The size is None if it does not change.
         """
-        deepest = self._resources.types.installation.max_nested_stack_depth
-        stack = begun_child(self._resources.stack, row, before, self._clock.now(), deepest)
+        stack = begun_child(self._resources.stack, row, before, self._clock.now(), self._deepest)
         environment, facade = inherited(definition, row, resource.facts.update_policy, child.parameters)
         earlier = None if before is None else self._definitions.of(before)
         template, address = self._template(child.template, definition, earlier)

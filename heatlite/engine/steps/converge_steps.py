@@ -19,7 +19,6 @@ from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import IN_PLACE, NEW_OBJECT, Outcome, Plan, Reason, ResourceDecision, Step
 from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.state.hooks import PRE_DELETE, waits_at
-from heatlite.engine.state.values import KEPT
 from heatlite.engine.steps.breakpoints import Breakpoints
 from heatlite.engine.steps.operation_steps import OperationSteps
 from heatlite.engine.steps.row_writer import STATE_CHANGED, RowWriter
@@ -231,7 +230,7 @@ class ConvergeSteps:
             # The type has found the real object healthy.
             row = self._rows.with_state(row, row.verb, Status.COMPLETE, STATE_CHANGED)
         if planner.bookkeeping_differs(row, self._rows.definition.resources[row.name], self._rows.chosen):
-            row = self._rows.described(row)
+            row = self._rows.described(self._rows.noted(row))
             self._rows.save(row)
         self._rows.chosen[row.name] = row
         return self._operations.ended(step, row, row.verb)
@@ -292,6 +291,7 @@ class ConvergeSteps:
         """
         if not deletes_first:
             return self.create(step, self._rows.new(self._rows.definition.resources[row.name]), wanted)
+        row = self._rows.noted(row)
         wait = self._operations.wait_at_hook(step, row, PRE_DELETE, replaced_by=wanted)
         return wait or self._operations.delete_first(step, row, wanted)
 
@@ -308,7 +308,8 @@ class ConvergeSteps:
         if not interrupted:
             # Until it succeeds the object may use the old ones, the new ones, or both.
             new = planner.used_by(self._rows.definition.resources[row.name], self._rows.chosen)
-            row = replace(row, uses=tuple(sorted({*row.uses, *new})), data=self._with_attempt(row, wanted, change))
+            data = _with_tried(row, wanted, change)
+            row = replace(self._rows.noted(replace(row, data=data)), uses=tuple(sorted({*row.uses, *new})))
             if row.verb is Verb.DELETE:
                 self._rows.part_users(row)
             if outcome is Outcome.REBUILD:
@@ -325,16 +326,6 @@ class ConvergeSteps:
         if interrupted:
             self._operations.continue_interrupted(execution)
         return execution
-
-
-    def _with_attempt(self, row: ResourceRecord, wanted: Wanted, change: Change) -> JsonMap:
-        """Return the row's data with what the update tries, and its rollback puts back."""
-        data, kept = _with_tried(row, wanted, change), self._resources.kept
-        if kept is None or row.name not in kept.paths or issubclass(wanted.kind, StackResource):
-            return data
-        if as_map(data.get(KEPT)).get("update") == kept.update:
-            return data
-        return {**data, KEPT: {"update": kept.update, "properties": row.properties, "metadata": row.metadata}}
 
 
 def _with_tried(row: ResourceRecord, wanted: Wanted, change: Change) -> JsonMap:

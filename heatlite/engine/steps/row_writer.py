@@ -12,8 +12,9 @@ from heatlite.engine.planning import planner
 from heatlite.engine.planning.decide import REFUSED
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import Step
+from heatlite.engine.state.left_out import KEPT, Note, note_of, noted, state_of
 from heatlite.engine.state.unit_of_work import UnitOfWork, resource_event, row_with_state
-from heatlite.engine.state.values import KEPT, PASSED_OVER
+from heatlite.engine.state.values import PASSED_OVER
 from heatlite.engine.types.resource_factory import RESTORED, TRIED, ResourceFactory
 from heatlite.plugin.groups import PLACEMENT
 from heatlite.plugin.resource import Resource
@@ -140,12 +141,17 @@ class RowWriter:
 
     # -- new rows ----------------------------------------------------------------------------------
 
-    def new(self, definition: ResourceDefinition, physical_name: str | None = None) -> ResourceRecord:
+    def new(
+        self, definition: ResourceDefinition, physical_name: str | None = None, follows: Note | None = None
+    ) -> ResourceRecord:
         """Insert a row for an object that does not exist yet.
 
-        Its physical name is final; None: a new one.
+        Its physical name is final; None: a new one. `follows`: the note of the row whose object is deleted before.
         """
-        identifier = new_id()
+        identifier, kept = new_id(), self.resources.kept
+        data = dict(self.places.get(definition.name, {}))
+        if kept is not None and kept.has(definition.name):
+            data = noted(data, follows or Note(kept.update, again=kept.undoes))
         row = ResourceRecord(
             id=identifier,
             stack_id=self.resources.stack.id,
@@ -160,7 +166,7 @@ class RowWriter:
             requires=tuple(sorted(definition.requires)),
             deletion_policy=definition.deletion_policy,
             description=definition.description,
-            data=dict(self.places.get(definition.name, {})),
+            data=data,
         )
         self.unit_of_work.insert(row)
         return row
@@ -170,7 +176,19 @@ class RowWriter:
 
         It has the same physical name if `keeps_name`.
         """
-        return self.new(self.definition.resources[row.name], row.physical_name if keeps_name else None)
+        kept, note = self.resources.kept, None
+        if kept is not None and (note := note_of(self.noted(row), kept)) is not None and note.before is not None:
+            note = replace(note, before=replace(note.before, is_gone=True))
+        return self.new(self.definition.resources[row.name], row.physical_name if keeps_name else None, note)
+
+    def noted(self, row: ResourceRecord) -> ResourceRecord:
+        """Return the row with how its resource was, if a rollback needs that."""
+        kept = self.resources.kept
+        if kept is None or kept.undoes or not kept.has(row.name) or note_of(row, kept) is not None:
+            return row
+        view, restored = self.resources.nested_of(row), as_map(row.data.get(RESTORED)) or None
+        own = state_of(row, restored, None if view is None else view.stack, () if view is None else view.rows)
+        return replace(row, data=noted(row.data, Note(kept.update, own)))
 
     # -- changes -----------------------------------------------------------------------------------
 
@@ -243,9 +261,8 @@ class RowWriter:
 
         A takeover of the rollback that has put them back needs them, too.
         """
-        kept, selection = self.resources.kept, self.resources.selection
-        needed = [kept and kept.update, selection and selection.update]
-        if KEPT not in data or as_map(data[KEPT]).get("update") in needed:
+        kept = self.resources.kept
+        if KEPT not in data or kept is not None and as_map(data[KEPT]).get("update") == kept.update:
             return data
         return {key: value for key, value in data.items() if key != KEPT}
 

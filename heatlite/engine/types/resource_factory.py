@@ -111,7 +111,7 @@ class ResourceFactory:
         self.selection: Selection | None = None
         """The resources that the operation repairs or leaves out; None: it is not restricted."""
         self.kept: Kept | None = None
-        """The resources whose values the operation keeps for its rollback."""
+        """The resources of which the operation notes what it does, for its rollback."""
 
     # -- data of the running operation ---------------------------------------------------------------
 
