@@ -317,9 +317,10 @@ class CloudResource(NamingResource[P_co]):
         live: JsonMap = {}
         given = self.facts.properties
         for name, field in self.schema.fields.items():
-            if given.get(name) is not None and thing.get(field.api) is not None and not field.secret:
-                value = thing[field.api]
-                live[name] = given[name] if self.is_as_given(name, value) else field.read(value)
+            if given.get(name) is not None and field.api in thing and not field.secret:
+                value = thing[field.api]  # null: the object has none, or has lost it
+                is_same = not given[name] if value is None else self.is_as_given(name, value)
+                live[name] = given[name] if is_same else field.read(value)
         return {**live, **self.live_parts(thing)}
 
     def live_parts(self, thing: JsonMap) -> JsonMap:

@@ -1,7 +1,7 @@
 """Base of resource types whose properties may name objects of a cloud."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, TypeVar, cast
 
@@ -127,6 +127,22 @@ def keys_as_given(
     `is_same` compares a value of the object with one of the property.
     """
     return {key: given[key] if key in given and is_same(one, given[key]) else one for key, one in live.items()}
+
+
+def items_as_given(
+    given: Sequence[JsonMap], live: Iterable[JsonMap], is_same: Callable[[JsonMap, JsonMap], bool]
+) -> list[Json]:
+    """Return a list as the object has it, with given items where both are the same.
+
+    `is_same` compares an item of the object with one of the property.
+    """
+    found, left = list[Json](), [*live]
+    for item in given:
+        same = next((one for one in left if is_same(one, item)), None)
+        if same is not None:
+            left.remove(same)
+            found.append(item)
+    return [*found, *left]
 
 
 def is_as_requested(live: Json, given: Json) -> bool:

@@ -165,6 +165,8 @@ class Resource(Handlers, Generic[P_co]):
     """Verbs during and after which no signal is taken."""
     anew_with_update: ClassVar[bool] = False
     """True if every update of the stack replaces the resource."""
+    puts_back: ClassVar[frozenset[str]] = frozenset()
+    """Properties whose drift an update takes back in place, though another value in the template needs a new object."""
     always_updated: ClassVar[bool] = False
     """True if every update of the stack updates the resource."""
     always_updated_if: ClassVar[str] = ""

@@ -88,8 +88,7 @@ class WebImage(CloudResource[WebImageProps], type="OS::Glance::WebImage", kind="
         """Share the image with exactly the projects in `members`."""
         if self.props.members is None and "members" not in (self.facts.before or {}):
             return
-        answer = cast(list[JsonMap], self.service("members", self.physical_id))
-        members, wanted = [str(one["member"]) for one in answer], self.props.members or []
+        members, wanted = self._members(), self.props.members or []
         for member in wanted:
             if member not in members:
                 with suppress(CloudConflict):
@@ -97,6 +96,10 @@ class WebImage(CloudResource[WebImageProps], type="OS::Glance::WebImage", kind="
         for member in members:
             if member not in wanted:
                 self.service("remove_member", member, self.physical_id)
+
+    def _members(self) -> list[str]:
+        """Return the projects with which the image is shared."""
+        return [str(one["member"]) for one in cast(list[JsonMap], self.service("members", self.physical_id))]
 
     # -- updating ------------------------------------------------------------------------------------
 
@@ -139,6 +142,8 @@ class WebImage(CloudResource[WebImageProps], type="OS::Glance::WebImage", kind="
         thing = self.fetch()
         if given.get("active") is not None:
             found["active"] = self.status_of(thing) == "ACTIVE"
+        if given.get("members") is not None:
+            found["members"] = self.listed("members", self._members())
         if given.get("extra_properties"):
             asked = cast(JsonMap, given["extra_properties"])
             own = cast(JsonMap, thing.get("properties") or {})  # the service adds properties of its own

@@ -263,12 +263,21 @@ def _decide_in_place(facts: RowFacts, before: JsonMap, changed: frozenset[str]) 
     change = Change(changed, before, wanted.properties, row.metadata != wanted.metadata, followed)
     if facts.ask.needs_replace(change):
         return ResourceDecision(Outcome.REPLACE, row, Reason.TYPE_REPLACES, "the type asks for it", changed)
-    if not changed <= kind.schema.updatable or not kind.has("update"):
+    if not changed <= kind.schema.updatable | _put_back(row, wanted) or not kind.has("update"):
         return _not_updatable(row, changed)
     objection = facts.ask.objection(change)
     if objection:
         return ResourceDecision(Outcome.REFUSE, row, Reason.TYPE_OBJECTS, objection, changed)
     return None
+
+
+def _put_back(row: ResourceRecord, wanted: Wanted) -> frozenset[str]:
+    """Return properties that the type puts back in place.
+
+    Their definition is as before, so the object differs.
+    """
+    kind, before = wanted.kind, row.properties
+    return frozenset(one for one in kind.puts_back if not kind.schema.fields[one].differs(before, wanted.properties))
 
 
 def _decide_immutable(row: ResourceRecord, fixed: frozenset[str], followed: frozenset[str]) -> ResourceDecision:

@@ -8,7 +8,7 @@ from heatlite.clients.cloud import Cloud, CloudError
 from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.plugin import Change, CloudNotFound, CloudResource, Resource, Schema, prop
 from heatlite.plugin.cloud import UNFINISHED, expect_absent
-from heatlite.plugin.naming import is_as_requested
+from heatlite.plugin.naming import is_as_requested, keys_as_given
 from heatlite.template.expression import UNKNOWN
 
 PENDING: Final = "PENDING_"
@@ -127,6 +127,10 @@ class NeutronResource(CloudResource[P_co]):
         parts = super().live_parts(thing)
         if self.facts.properties.get("tags") is not None and thing.get("tags") is not None:
             parts["tags"] = self.listed("tags", cast(list[Json], thing["tags"]))
+        if specs := self._specs():
+            # Keys that the service does not show cannot be compared.
+            known = {key: value if thing.get(key) is None else thing[key] for key, value in specs.items()}
+            parts["value_specs"] = keys_as_given(specs, known, _is_sent_as)
         return parts
 
     def _set_tags(self) -> None:
@@ -275,6 +279,11 @@ def places(cloud: Cloud, network: Json) -> list[Json]:
     """
     found = cast(list[JsonMap], cloud.call("network.subnets", network_id=network))
     return [{"subnet_id": key} for key in {one["ip_version"]: one["id"] for one in reversed(found)}.values()]
+
+
+def _is_sent_as(live: Json, given: Json) -> bool:
+    """Return True if a service shows a given value, perhaps as another type."""
+    return is_as_requested(live, given) or str(live).lower() == str(given).lower()
 
 
 def overlap(first: object, second: object) -> bool:

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import cast
 
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_maps
 from heatlite.plugin import Change, Resource, Schema, prop
+from heatlite.plugin.naming import items_as_given
 from heatlite.resources.neutron.base import NeutronResource, Tagged, ValueSpecs, places, same
 
 VNIC_TYPES = ("normal", "direct", "macvtap", "direct-physical", "baremetal", "virtio-forwarder", "smart-nic")
@@ -132,6 +133,17 @@ class Port(NeutronResource[PortProps], type="OS::Neutron::Port", kind="network.p
             del args["fixed_ips"]  # without addresses in the template those that it has stay
         return args
 
+    def live_parts(self, thing: JsonMap) -> JsonMap:
+        parts = super().live_parts(thing)
+        if self.facts.properties.get("no_fixed_ips") is not None:
+            parts["no_fixed_ips"] = self.props.no_fixed_ips and not thing.get("fixed_ips")
+        given = self.facts.properties.get("allowed_address_pairs")
+        if given is not None:
+            pairs, own = as_maps(thing.get("allowed_address_pairs")), thing.get("mac_address")
+            live = items_as_given(as_maps(given), pairs, lambda one, item: _is_pair(one, item, own))
+            parts["allowed_address_pairs"] = live
+        return parts
+
     def _addresses(self) -> JsonMap:
         return {"fixed_ips": []} if self.props.no_fixed_ips else {}
 
@@ -154,6 +166,15 @@ class Port(NeutronResource[PortProps], type="OS::Neutron::Port", kind="network.p
         """All attributes of the subnets of its addresses."""
         addresses = cast(list[JsonMap], self.fetched.get("fixed_ips") or [])
         return [self.service("get_subnet", one["subnet_id"]) for one in addresses]
+
+
+def _is_pair(live: JsonMap, given: JsonMap, own: Json) -> bool:
+    """Return True if a pair of a port is the given one.
+
+    One without a MAC address has that of the port, which is `own`.
+    """
+    mac = given.get("mac_address") or own
+    return live["ip_address"] == given["ip_address"] and str(live.get("mac_address")).lower() == str(mac).lower()
 
 
 def _asked(properties: Mapping[str, object]) -> set[str]:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, Final, cast
 
 from heatlite.clients.cloud import CloudConflict, CloudError, CloudNotFound
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_maps
 from heatlite.plugin import CloudResource, Schema, prop
 from heatlite.plugin.cloud import delete_other
 from heatlite.resources.neutron.base import places
@@ -176,7 +176,7 @@ class Ports:
         address = {name: value for name, value in address.items() if value is not None}
         if address:
             body["fixed_ips"] = [cast(Json, address)]
-        return body | _extra(spec)
+        return body | extra_of(spec)
 
     def _lead_to(self, spec: JsonMap, port: str) -> None:
         """Associate the floating IP with the port."""
@@ -324,7 +324,10 @@ class Ports:
 
         An own port that is gone is made again. `changed` continues.
         """
-        nics = self.nics or self._found(before)
+        nics = [*(self.nics or self._found(before))]
+        for spec in before:
+            if spec.get("port") is not None and all(nic["port"] != spec["port"] for nic in nics):
+                nics.append({"port": spec["port"], "made": False, "spec": spec})  # somebody else has attached it
         old = [nic for nic in nics if not nic["made"] or self._is_there(str(nic["port"]))]
         known = [*old, *self._leaving]
         kept: list[JsonMap] = []
@@ -335,11 +338,12 @@ class Ports:
                 old.remove(same)
                 was = cast(JsonMap, same["spec"])
                 if same["made"] and was.get("port_extra_properties") != spec.get("port_extra_properties"):
-                    self._call("network.update_port", same["port"], **_extra(spec))
-                if was.get("floating_ip") != spec.get("floating_ip"):
-                    if was.get("floating_ip") is not None:
-                        self._call("network.update_ip", was["floating_ip"], port_id=None)
-                    self._lead_to(spec, str(same["port"]))
+                    self._call("network.update_port", same["port"], **extra_of(spec))
+                if same["made"] and not is_placed(self._port(str(same["port"])), spec):
+                    self._call("network.update_port", same["port"], fixed_ips=self._body(spec)["fixed_ips"])
+                if was.get("floating_ip") not in (None, spec.get("floating_ip")):
+                    self._call("network.update_ip", was["floating_ip"], port_id=None)
+                self._lead_to(spec, str(same["port"]))
                 kept.append({**same, "spec": spec})
             elif spec.get("allocate_network") is None:
                 port = self._wanted_port(number, spec, groups, True, other=known)
@@ -379,11 +383,7 @@ class Ports:
             port = self._port(str(nic["port"]))
         except CloudNotFound:
             return False
-        wanted = {"subnet_id": spec.get("subnet"), "ip_address": spec.get("fixed_ip")}
-        wanted = {name: value for name, value in wanted.items() if value is not None}
-        held = cast(list[JsonMap], port["fixed_ips"])
-        placed = not wanted or any(wanted.items() <= one.items() for one in held)
-        return placed and spec.get("network") in (None, port["network_id"])
+        return is_placed(port, spec) and spec.get("network") in (None, port["network_id"])
 
     def remove_addresses(self, subnet: Json) -> None:
         """Remove the addresses in a subnet to be deleted from the server's own ports."""
@@ -465,6 +465,13 @@ def _nics_of(server: object) -> list[JsonMap]:
     return list(Ports(server).nics) if isinstance(server, CloudResource) else []
 
 
+def is_placed(port: JsonMap, spec: Mapping[str, Json]) -> bool:
+    """Return True if a port or an interface has the address of a specification."""
+    wanted = {"subnet_id": spec.get("subnet"), "ip_address": spec.get("fixed_ip")}
+    wanted = {name: value for name, value in wanted.items() if value is not None}
+    return not wanted or any(wanted.items() <= one.items() for one in as_maps(port["fixed_ips"]))
+
+
 def _place(spec: Mapping[str, Json]) -> list[Json]:
     """Return the place of a port: ports with the same place are interchangeable."""
     return [spec.get(name) for name in PORT_KEYS]
@@ -474,7 +481,7 @@ def _same(nic: JsonMap, spec: JsonMap) -> bool:
     return _place(cast(JsonMap, nic["spec"])) == _place(spec) or spec.get("port") == nic["port"]
 
 
-def _extra(spec: Mapping[str, Json]) -> JsonMap:
+def extra_of(spec: Mapping[str, Json]) -> JsonMap:
     """Return the attributes in port_extra_properties."""
     given = spec.get("port_extra_properties")
     if not isinstance(given, dict):

@@ -12,6 +12,7 @@ from heatlite.plugin.naming import keys_as_given
 from heatlite.resources.heat.software.targets import Target
 from heatlite.resources.nova import addresses
 from heatlite.resources.nova.addresses import Addresses
+from heatlite.resources.nova.attachments import Attachments
 from heatlite.resources.nova.changes import TASK, flavor_name
 from heatlite.resources.nova.networks import Ports
 from heatlite.resources.nova.server_properties import ServerProps, is_stored
@@ -37,6 +38,10 @@ class RunningServer(CloudResource[ServerProps], Target[ServerProps], kind="compu
     @property
     def _ports(self) -> Ports:
         return Ports(self)
+
+    @property
+    def _attached(self) -> Attachments:
+        return Attachments(self, self._finders)
 
     def asked(self, mark: JsonMap) -> JsonMap:
         return {"name": f"^{re.escape(str(mark['name']))}$"}  # the service takes it for a regular expression
@@ -125,7 +130,7 @@ class RunningServer(CloudResource[ServerProps], Target[ServerProps], kind="compu
         image = cast(JsonMap, thing.get("image") or {}).get("id")
         if given.get("image") is not None and image is not None:
             live["image"] = given["image"] if self.is_as_given("image", image) else image
-        return live
+        return {**live, **dict(self._attached.live())}
 
     def why(self, thing: JsonMap, what: str) -> str:
         """Return the service's error message with the id of the request concerned."""

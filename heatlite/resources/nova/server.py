@@ -13,13 +13,13 @@ from heatlite.resources.heat.software.configs import text_of
 from heatlite.resources.neutron.base import asked
 from heatlite.resources.neutron.ports import LEAD_HERE
 from heatlite.resources.nova import disks, user_data
+from heatlite.resources.nova.attachments import VOLUMES
 from heatlite.resources.nova.changes import HALTED, IDLE, TASK, ServerChanges
 from heatlite.resources.nova.images import Images
 from heatlite.resources.nova.needs import server_needs
 from heatlite.resources.nova.running_server import GONE, RunningServer
 from heatlite.resources.nova.server_properties import placed, texts
 
-VOLUMES: Final = "os-extended-volumes:volumes_attached"
 GOES_WITH_IT: Final = "delete_on_termination"
 
 
@@ -41,6 +41,7 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
     snapshot_on_delete = True
     kept_when_well = True
     gives_way = True  # its ports
+    puts_back = frozenset({"security_groups", *disks.FORMS})
     after = frozenset({"OS::Neutron::Subnet"})
     joins = frozenset({"OS::Neutron::Subnet", "OS::Neutron::Trunk"})
 
@@ -108,11 +109,6 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
         lookup = self.known if created else self.resolved
         return cast(list[JsonMap], lookup({"networks": given})["networks"]) if given else []
 
-    def _groups(self) -> list[Json] | None:
-        """Return the ids of the security groups; None for the default of ports."""
-        names = self.props.security_groups
-        return [self._finders.id_of("neutron.security_group", str(name)) for name in names] or None
-
     # -- create --------------------------------------------------------------------------------------
 
     def told(self) -> JsonMap:
@@ -153,7 +149,7 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
         self.draw_key()
         specs = self._specs(self.facts.properties)
         if specs and specs[0].get("allocate_network") is None:
-            self._ports.prepare(specs, self._groups(), self._cut_off)
+            self._ports.prepare(specs, self._attached.groups(), self._cut_off)
         if self._ports.ready():
             self._make()
         return None
@@ -191,24 +187,30 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
         self.draw_key()
         self.open_metadata()
         self.publish()
-        changed, props = change.changed, self.props
-        todo: list[Json] = []
-        if "user_data" in changed and props.user_data_update_policy == "REBUILD" or "image" in changed:
-            todo.append("rebuild")
-        if "flavor" in changed:
-            todo.append("flavor")
-        if self._changes_networks(change):
-            todo.append("networks")
+        changed, props, todo = change.changed, self.props, self._steps(change)
         self.data["todo"], self.data["doing"] = cast(Json, todo), None
         if "name" in changed:
             self.service("update_server", self.physical_id, **self.identity())
         if "metadata" in changed:
             self._set_metadata(change)
+        if "security_groups" in changed:
+            self._attached.set_groups()
         if "tags" in changed:
             self.service("set_server_tags", self.physical_id, cast(Json, props.tags or []))
         if "admin_pass" in changed and props.admin_pass is not None and "rebuild" not in todo:
             self.service("change_server_password", self.physical_id, props.admin_pass)
         return None
+
+    def _steps(self, change: Change) -> list[str]:
+        """Return the steps of an update that the service takes time for."""
+        changed = change.changed
+        wanted = {
+            "rebuild": "user_data" in changed and self.props.user_data_update_policy == "REBUILD" or "image" in changed,
+            "flavor": "flavor" in changed,
+            "networks": self._changes_networks(change),
+            "volumes": not changed.isdisjoint(disks.FORMS),
+        }
+        return [step for step, is_wanted in wanted.items() if is_wanted]
 
     def _changes_networks(self, change: Change) -> bool:
         """Note the changes of ports. Returns True if there may be some."""
@@ -216,7 +218,7 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
         if self._ports.readdress() or "networks" in changed:
             before = self._specs(change.before, created=True)
             after = self._specs(change.after, created="networks" not in changed)
-            self._ports.change(before, after, self._groups())
+            self._ports.change(before, after, self._attached.groups())
             return True
         # `detach_from` may have detached a port.
         return self._ports.reclaim() or not changed and not change.metadata_changed
@@ -261,7 +263,7 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
             raise CloudError("compute.get_server", f"its status is {self.why(thing, 'update')}")
         if thing.get(TASK) is not None:
             return False
-        if status in HALTED and todo[0] != "networks":
+        if status in HALTED and todo[0] not in ("networks", "volumes"):
             text = f"its status is {status}: only a server that is ACTIVE or SHUTOFF can be rebuilt or resized"
             raise CloudError("compute.get_server", text)
         if self._is_done(str(todo[0]), thing, status):
@@ -273,6 +275,8 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
         """Begin or continue a step of the update. True if it is done."""
         if step == "networks":
             return self._ports.changed()
+        if step == "volumes":
+            return self._attached.has_volumes()
         if step == "flavor":
             return self._changes.resized(thing, status, self.props.flavor)
         return self._changes.rebuilt(thing, status, self._rebuild_image, self._rebuild_args)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import cast
 
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.features.rare_types.aws.base import Mapped, Tag
 from heatlite.plugin import Resource, Schema, prop
 from heatlite.plugin.signing import Node
@@ -92,6 +92,10 @@ class InstanceProps(Schema):
         return None
 
 
+SERVERS = {"ImageId": "image", "InstanceType": "flavor", "KeyName": "key_name"}
+"""Properties of an instance, and what they are called of a server."""
+
+
 class Instance(Mapped[InstanceProps], Node[InstanceProps], type="AWS::EC2::Instance", kind="compute.server"):
     """A machine: an OS::Nova::Server."""
 
@@ -119,6 +123,18 @@ class Instance(Mapped[InstanceProps], Node[InstanceProps], type="AWS::EC2::Insta
             "block_device_mapping": disks or None,
         }
         return cast(JsonMap, found)
+
+    def live_properties(self) -> Mapping[str, Json] | None:
+        """Return flavor, image, key pair and metadata by Amazon's names."""
+        live, given = self.other.live_properties(), self.facts.properties
+        if live is None:
+            return None
+        found = {name: live[its] for name, its in SERVERS.items() if given.get(name) is not None and its in live}
+        if given.get("Tags") is not None:
+            metadata = as_map(live.get("metadata"))
+            keys = dict.fromkeys([*(str(one["Key"]) for one in _maps(given, "Tags")), *metadata])
+            found["Tags"] = [{"Key": key, "Value": metadata[key]} for key in keys if key in metadata]
+        return found
 
     def check_create_complete(self, token: Json) -> bool | float:
         answer = super().check_create_complete(token)

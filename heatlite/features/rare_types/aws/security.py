@@ -66,6 +66,10 @@ NAMES = {"ingress": "SecurityGroupIngress", "egress": "SecurityGroupEgress"}
 """Direction of rules → the property that has them."""
 
 
+ANY_IPV6 = "::/0"
+"""Peers of a rule of the other type for IPv6 without a prefix."""
+
+
 def _rules(given: Mapping[str, object]) -> Iterator[tuple[str, JsonMap]]:
     """Yield the direction and the known parts of each rule in properties."""
     for direction, name in NAMES.items():
@@ -75,7 +79,8 @@ def _rules(given: Mapping[str, object]) -> Iterator[tuple[str, JsonMap]]:
 def _amazons(rule: JsonMap) -> JsonMap:
     """Return a rule of the other type in the form of this one."""
     group = rule.get(security.BY_GROUP)
-    peers: JsonMap = {"CidrIp": rule.get(security.BY_PREFIX)} if group is None else {"SourceSecurityGroupId": group}
+    prefix = rule.get(security.BY_PREFIX) or (ANY_IPV6 if rule.get("ethertype") == "IPv6" else None)
+    peers: JsonMap = {"CidrIp": prefix} if group is None else {"SourceSecurityGroupId": group}
     ports = (rule.get("port_range_min"), rule.get("port_range_max"))
     low, high = ("-1" if port is None else str(port) for port in ports)
     return {"IpProtocol": str(rule.get("protocol", "-1")), "FromPort": low, "ToPort": high, **peers}
@@ -89,6 +94,8 @@ def _translated(direction: str, rule: Mapping[str, Json]) -> JsonMap:
         "port_range_max": rule.get("ToPort"),
         "remote_ip_prefix": rule.get("CidrIp"),
     }
+    if ":" in str(rule.get("CidrIp")):
+        given |= {"ethertype": "IPv6", "remote_ip_prefix": None if rule["CidrIp"] == ANY_IPV6 else rule["CidrIp"]}
     group = rule.get("SourceSecurityGroupId") or rule.get("SourceSecurityGroupName")
     if group is not None:
         given |= {"remote_mode": "remote_group_id", "remote_group_id": group}

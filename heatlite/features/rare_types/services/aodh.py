@@ -1,11 +1,11 @@
 """Alarms of the alarm service."""
 
-from collections.abc import Mapping
-from typing import ClassVar, Final, TypeVar
-from urllib.parse import urlencode
+from typing import ClassVar, Final, TypeVar, cast
+from urllib.parse import parse_qs, urlencode, urlsplit
 
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_maps
 from heatlite.plugin import Change, CloudResource, Schema, SupportStatus, prop
+from heatlite.plugin.naming import is_as_requested
 
 COMPARISONS = ("le", "ge", "eq", "lt", "gt", "ne")
 STATES = ("alarm", "ok", "insufficient_data")
@@ -124,10 +124,22 @@ class AodhResource(CloudResource[P_co]):
         self._put(enabled=True)
         return None
 
-    def live_properties(self) -> Mapping[str, Json] | None:
-        live = super().live_properties()
-        # Actions also contain the queues.
-        return None if live is None else {name: live[name] for name in live if not name.endswith("_actions")}
+    def live_parts(self, thing: JsonMap) -> JsonMap:
+        """Tell actions and queues apart, which the service has in one list."""
+        found: dict[str, list[Json]] = {}
+        for state in STATES:
+            actions = found.setdefault(f"{state}_actions", [])
+            queues = found.setdefault(f"{state}_queues", [])
+            for action in cast(list[str], thing.get(f"{state}_actions") or []):
+                url = urlsplit(action)
+                names = parse_qs(url.query).get("queue_name", [])
+                if url.scheme == "trust+zaqar" and names:
+                    queues.append(names[0])
+                else:  # the service writes its trust in front of the host
+                    host = url.netloc.rpartition(":delete@")[2]
+                    actions.append(action.replace(url.netloc, host, 1) if url.netloc else action)
+        given = self.facts.properties
+        return {name: self.listed(name, live) for name, live in found.items() if given.get(name) is not None}
 
 
 class ThresholdProps(AlarmProps):
@@ -157,20 +169,28 @@ class Alarm(AodhResource[ThresholdAlarmProps], type="OS::Aodh::Alarm", alarm="th
     )
 
     def rule_of(self, given: JsonMap) -> Json:
+        query = [*as_maps(given.get("query")), *self._of_metadata().values()]
+        return {**{key: value for key, value in given.items() if key != "matching_metadata"}, "query": query}
+
+    def _of_metadata(self) -> dict[str, JsonMap]:
+        """Return the conditions on metadata, by its keys."""
         prefix = "user_metadata." if self.props.meter_name in OF_INSTANCES else "metering."
-        query = list(given.get("query") or [])  # type: ignore[arg-type]  # a list by its type
+        found: dict[str, JsonMap] = {}
         for name, value in sorted(self.props.matching_metadata.items()):
             key = name.removeprefix("metadata.")
             if key.startswith(("metering.", "user_metadata.")):
                 key = prefix + key.partition(".")[2]
-            query.append({"field": f"metadata.{key}", "op": "eq", "value": str(value)})
-        return {**{key: value for key, value in given.items() if key != "matching_metadata"}, "query": query}
+            found[name] = {"field": f"metadata.{key}", "op": "eq", "value": str(value)}
+        return found
 
     def told_by(self, rule: JsonMap) -> JsonMap:
-        told = super().told_by(rule)
-        if self.props.matching_metadata:
-            told.pop("query", None)  # the service does not keep both apart
-        return told
+        told, own = super().told_by(rule), self._of_metadata()
+        query, metadata = as_maps(rule.get("query")), dict[str, Json]()
+        for name, condition in own.items():
+            kept = [one for one in query if not is_as_requested(one, condition)]
+            if len(kept) < len(query):
+                query, metadata[name] = kept, self.props.matching_metadata[name]
+        return {**told, "query": query, "matching_metadata": metadata}
 
 
 class EventAlarmProps(AlarmProps):

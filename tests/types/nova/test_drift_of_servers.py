@@ -1,0 +1,155 @@
+"""Drift of what is attached to a server is seen, and put back in place."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import pytest
+
+from heatlite.core.json import JsonMap
+from heatlite.features.drift.store.store import DriftStore
+from heatlite.store.records import StackRecord
+from tests.engine.conftest import ref, resource
+from tests.tables import sampled
+from tests.types.conftest import Cloudy
+
+SERVER: Final = {"flavor": "m1.small", "image": "cirros"}
+BASICS: Final = {
+    "net": resource("OS::Neutron::Net", name="lan"),
+    "sub": resource("OS::Neutron::Subnet", network=ref("net"), cidr="10.7.0.0/24"),
+}
+OWN_PORT: Final = [{"network": ref("net")}]
+
+
+def server(**given: Any) -> JsonMap:
+    return {**BASICS, "vm": resource("OS::Nova::Server", depends_on="sub", **SERVER, **given)}
+
+
+class Site:
+    """A server of a stack, and changes of it from outside."""
+
+    def __init__(self, cloudy: Cloudy, stack: StackRecord) -> None:
+        self._key = {row.name: row.physical_id for row in cloudy.rows(stack)}
+        self._call = cloudy.view().call
+        self.cloudy = cloudy
+
+    def ports(self) -> list[str]:
+        found: Any = self._call("compute.server_interfaces", self._key["vm"])
+        return [one["port_id"] for one in found]
+
+    def _do(self, verb: str, *arguments: Any, **attributes: Any) -> Any:
+        found = self._call(verb, *arguments, **attributes)
+        self.cloudy.clock.pass_(60)
+        return found
+
+    def detach(self) -> None:
+        self._do("compute.delete_server_interface", self.ports()[0], self._key["vm"])
+
+    def delete_port(self) -> None:
+        self._do("network.delete_port", self.ports()[0])
+
+    def attach(self) -> None:
+        self._do("compute.create_server_interface", self._key["vm"], net_id=self._key["net"])
+
+    def readdress(self) -> None:
+        place = {"subnet_id": self._key["sub"], "ip_address": "10.7.0.77"}
+        self._do("network.update_port", self.ports()[0], fixed_ips=[place])
+
+    def dissociate(self) -> None:
+        self._do("network.update_ip", self._key["ip"], port_id=None)
+
+    def change_groups(self) -> None:
+        other = self._do("network.create_security_group", name="other")
+        self._do("network.update_port", self.ports()[0], security_groups=[other["id"]])
+
+    def add_group(self) -> None:
+        other = self._do("network.create_security_group", name="other")
+        self._do("network.update_port", self.ports()[0], security_groups=[self._key["sg"], other["id"]])
+
+    def detach_volume(self) -> None:
+        self._do("compute.delete_volume_attachment", self._key["vm"], self._key["vol"])
+
+
+GROUP: Final = {"sg": resource("OS::Neutron::SecurityGroup", rules=[])}
+CASES: Final[Mapping[str, tuple[JsonMap, Callable[[Site], None], list[str]]]] = {
+    "own port detached": (server(networks=OWN_PORT), Site.detach, ["/networks/0"]),
+    "own port deleted": (server(networks=OWN_PORT), Site.delete_port, ["/networks/0"]),
+    "given port detached": (
+        {**server(networks=[{"port": ref("p")}]), "p": resource("OS::Neutron::Port", network=ref("net"))},
+        Site.detach, ["/networks/0"],
+    ),
+    "one more port": (server(networks=OWN_PORT), Site.attach, ["/networks/-"]),
+    "another address": (
+        server(networks=[{"network": ref("net"), "fixed_ip": "10.7.0.9"}]), Site.readdress, ["/networks/0"],
+    ),
+    "floating IP elsewhere": (
+        {
+            **server(networks=[{"network": ref("net"), "floating_ip": ref("ip")}]),
+            "ip": resource("OS::Neutron::FloatingIP", floating_network="public", depends_on="in"),
+            "router": resource("OS::Neutron::Router", external_gateway_info={"network": "public"}),
+            "in": resource("OS::Neutron::RouterInterface", router=ref("router"), subnet=ref("sub")),
+        },
+        Site.dissociate, ["/networks/0"],
+    ),
+    "other groups": (
+        {**server(networks=OWN_PORT, security_groups=[ref("sg")]), **GROUP}, Site.change_groups, ["/security_groups/0"],
+    ),
+    "one more group": (
+        {**server(networks=OWN_PORT, security_groups=[ref("sg")]), **GROUP}, Site.add_group, ["/security_groups/-"],
+    ),
+    "groups of a port of the service": (
+        {**server(security_groups=[ref("sg")]), **GROUP}, Site.add_group, ["/security_groups/-"],
+    ),
+    "volume detached": (
+        {
+            **server(networks=OWN_PORT, block_device_mapping_v2=[{"volume_id": ref("vol"), "boot_index": -1}]),
+            "vol": resource("OS::Cinder::Volume", size=1),
+        },
+        Site.detach_volume, ["/block_device_mapping_v2/0"],
+    ),
+}  # fmt: skip
+"""A template, a change from outside, and the places that differ."""
+
+
+def places(cloudy: Cloudy, stack: StackRecord, name: str = "vm") -> list[str]:
+    row = cloudy.row(stack, name)
+    record = cloudy.store.of(DriftStore).of([row.id])[row.id]
+    return [one.path for one in record.differences or ()]
+
+
+@pytest.mark.parametrize("case", sampled(CASES, 4))
+def test_drift_of_a_server_is_put_back_in_place(cloudy: Cloudy, case: str) -> None:
+    document, change, differs = CASES[case]
+    stack = cloudy.check(cloudy.made(document))
+    assert places(cloudy, stack) == []
+    change(Site(cloudy, stack))
+    census, ids = cloudy.census(), cloudy.ids(stack)
+    stack = cloudy.check(stack)
+    assert (stack.status, places(cloudy, stack)) == ("COMPLETE", differs)
+    cloudy.components.repairs.revert(cloudy.who, cloudy.get(stack), ["vm"], None, {})
+    stack = cloudy.settle(cloudy.get(stack))
+    assert stack.status == "COMPLETE", cloudy.why(stack)
+    assert cloudy.ids(stack) == ids
+    stack = cloudy.check(stack)
+    assert places(cloudy, stack) == []
+    ports = {"own port deleted": 1, "one more port": -1}.get(case, 0)
+    assert cloudy.census() == {**census, "network.port": census.get("network.port", 0) + ports}
+
+
+def test_a_port_of_another_resource_is_no_drift(cloudy: Cloudy) -> None:
+    """As the rules of another resource are none of a security group."""
+    more = {"p": resource("OS::Neutron::Port", network=ref("net"))}
+    stack = cloudy.made({**server(networks=OWN_PORT), **more})
+    key = {row.name: row.physical_id for row in cloudy.rows(stack)}
+    cloudy.view().call("compute.create_server_interface", key["vm"], port_id=key["p"])
+    cloudy.clock.pass_(60)
+    assert places(cloudy, cloudy.check(stack)) == []
+
+
+def test_another_definition_still_makes_a_new_server(cloudy: Cloudy) -> None:
+    groups = {name: resource("OS::Neutron::SecurityGroup", rules=[]) for name in ("sg", "other")}
+    stack = cloudy.made({**server(networks=OWN_PORT, security_groups=[ref("sg")]), **groups})
+    before = cloudy.ids(stack)["vm"]
+    document = {**server(networks=OWN_PORT, security_groups=[ref("other")]), **groups}
+    stack = cloudy.changed(stack, document, converge=True)
+    assert stack.status == "COMPLETE", cloudy.why(stack)
+    assert cloudy.ids(stack)["vm"] != before
