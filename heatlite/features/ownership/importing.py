@@ -30,8 +30,6 @@ from heatlite.features.ownership.errors import NotOnlyImport
 from heatlite.features.ownership.generating import (
     Generated,
     Omission,
-    References,
-    function_in,
     generate,
     names_of,
     unique_name,
@@ -42,6 +40,7 @@ from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import StackRecord
 from heatlite.template.definitions.definitions import ResourceDefinition
+from heatlite.template.definitions.references import References, function_in
 from heatlite.template.dialects import TemplateVersion
 from heatlite.template.document import Definition
 from heatlite.template.edits import DefinitionPart, Edit
