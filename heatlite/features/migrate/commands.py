@@ -1,4 +1,4 @@
-"""Commands that take stacks over from a Heat: migrate plan, run, finish."""
+"""Commands that take stacks over from a Heat, and objects from Terraform."""
 
 import argparse
 from collections.abc import Callable, Iterator, Mapping
@@ -10,11 +10,19 @@ from heatlite.cli.errors import CommandError, Misuse
 from heatlite.cli.files import load_file
 from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, connect
-from heatlite.core.json import Json, dump
+from heatlite.core.config import load as load_settings
+from heatlite.core.json import Json, JsonMap, dump, pretty
+from heatlite.core.wire.why import words
+from heatlite.feature import installed, registry
 from heatlite.features.migrate import transport
 from heatlite.features.migrate.ledger import DONE, MigrationLedger, MigrationState, StackMove, load, moved
 from heatlite.features.migrate.moves import Migration
 from heatlite.features.migrate.source import stack_names
+from heatlite.features.migrate.terraform import taken
+from heatlite.template.dialects import dialect_of
+from heatlite.template.source.rewriting import written
+
+EMPTY: JsonMap = {"heat_template_version": "2021-04-16"}
 
 migrate = CommandGroup("migrate", "take stacks over from a Heat, without touching their objects")
 commands = CommandGroup(subgroups=(migrate,))
@@ -81,6 +89,33 @@ def finish(arguments: argparse.Namespace, host: Host) -> int:
             migration.finish,
             *(set(MigrationState) - {MigrationState.RELEASED, MigrationState.RETAINED}),
         )
+
+
+@migrate.command(
+    "terraform", "write a template and an import of what a state file of Terraform or OpenTofu has; asks nobody",
+    argument("state", type=Path, metavar="STATE", help="state file of version 4: terraform state pull > FILE"),
+    argument("--out", type=Path, required=True, metavar="DIR", help="new folder for the files"),
+    examples=("migrate terraform terraform.tfstate --out shop",),
+)
+def terraform(arguments: argparse.Namespace, _: Host) -> int:
+    """Write a template and an import. Nothing else changes."""
+    state, out = load_file(arguments.state, "State").data, arguments.out
+    if state.get("version") != 4:
+        raise CommandError(f"{arguments.state} is no state file of version 4: terraform state pull writes one.")
+    found = taken(state, registry(load_settings(installed)), dialect_of(EMPTY))
+    try:
+        out.mkdir(parents=True)
+        (out / "template.yaml").write_text(written({**EMPTY, "resources": {**found.resources}}))
+        (out / "import.yaml").write_text(written({"import": {"resources": {**found.objects}}}))
+        (out / "report.json").write_text(pretty(found.report) + "\n")
+    except OSError as error:
+        raise CommandError(f"--out {out}: {error.strerror}. Name a new folder.") from None
+    print(f"{out}: {len(found.taken)} resources, {len(found.left_out)} left out (report.json says why). Next:")
+    print(f"  heatlite import STACK {words(str(out / 'template.yaml'))} --from-file {words(str(out / 'import.yaml'))}")
+    if found.taken:
+        print("Then Terraform is to forget them:")
+        print(f"  terraform state rm {words(*found.taken.values())}")
+    return 0
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Literal values of written definitions: references in place of ids, and what a template would misread."""
+"""Literal values as a template has them: references in place of ids."""
 
 from collections.abc import Collection, Mapping
 from typing import Final
