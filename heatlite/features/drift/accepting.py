@@ -203,6 +203,7 @@ def _set_rows(
     compared = dict[str, tuple[ResourceRecord, Differences]]()
     accepted = {one.row.id: one for one in seen}
     changed = {*((one.level.path, one.row.name) for one in seen), *((level.path, name) for level, name, _ in origins)}
+    changed |= {(path[:depth], path[depth]) for path, _ in changed for depth in range(len(path))}  # values pass through
     for path in sorted({path for path, _ in changed}):
         rows, resources, definition = tree.level(path).rows, draft.resources(path), draft.definition(path)
         values, after = Values(resources, {row.name: row for row in current_rows(rows)}), list[ResourceRecord]()

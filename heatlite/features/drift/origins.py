@@ -1,17 +1,18 @@
 """Edits that bring live values into a definition, by the origins of values. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from heatlite.core.json import Json, as_map
 from heatlite.engine.operations.redefining.tree import DefinedStack
-from heatlite.engine.types.differences import DifferentPart
+from heatlite.engine.types.differences import FURTHER, DifferentPart, with_live
 from heatlite.template import edits
 from heatlite.template.document import Definition
 from heatlite.template.edits import Edit
-from heatlite.template.expression import Expression, Function, ListOf, fields, walk
+from heatlite.template.expression import Expression, Function, ListOf, entries, fields, walk
 from heatlite.template.functions.references import GetParam
 
 Path: TypeAlias = tuple[str, ...]
@@ -29,37 +30,79 @@ def edits_for(levels: Sequence[DefinedStack], name: str, parts: Sequence[Differe
     `levels` are the stacks from the root to that of the resource. Raises NoOrigin.
     """
     lists: dict[Path, list[DifferentPart]] = {}
+    given: dict[str, list[DifferentPart]] = {}
+    definition = levels[-1].definition
     for part in parts:
-        if part.is_item:
+        within = _in_parameter(definition, name, part)
+        if within is not None:
+            given.setdefault(within.path[0], []).append(within)
+        elif part.is_item:
             lists.setdefault(part.path[:-1], []).append(part)
         else:
-            yield _edit(levels, name, part.path, part.live)
+            place = (*_place(definition, name), *part.path)
+            yield levels[-1], name, Edit(edits.DefinitionPart.TEMPLATE, place, part.live)
     for path, items in lists.items():
-        yield levels[-1], name, _edit_of_list(levels[-1].definition, name, path, items)
+        yield levels[-1], name, _edit_of_list(definition, name, path, items)
+    for parameter, some in given.items():
+        yield from _of_parameter(levels, name, parameter, some)
 
 
-def _edit(levels: Sequence[DefinedStack], name: str, path: Path, live: Json | UnsetType) -> Origin:
-    definition = levels[-1].definition
+def _in_parameter(definition: Definition, name: str, part: DifferentPart) -> DifferentPart | None:
+    """Return a part as one of the parameter that gives it; None: it is a literal.
+
+    Its path begins with the name of the parameter. Raises NoOrigin.
+    """
     value: object = definition.resources[name].properties
-    for depth, step in enumerate(path):
+    *above, last = part.path
+    for depth, step in enumerate(above if part.is_item else part.path):
+        if isinstance(value, GetParam):
+            return _moved_to(value, part, depth)
         within = fields(value)
         if within is None:
             what = _named(value) if isinstance(value, Expression) else "the template has no such value"
-            raise NoOrigin(f"{what} at {_shown(path[:depth])}")
+            raise NoOrigin(f"{what} at {_shown(part.path[:depth])}")
         value = within.get(step)
-    if _is_literal(value):
-        return levels[-1], name, Edit(edits.DefinitionPart.TEMPLATE, (*_place(definition, name), *path), live)
-    if not isinstance(value, GetParam) or not isinstance(value.arguments, str):
-        raise NoOrigin(f"{_named(value)} at {_shown(path)}")
-    parameter = value.arguments
-    readers = _readers(definition.template.document, parameter)
+    if part.is_item:
+        if isinstance(value, GetParam):
+            return _moved_to(value, part, len(above))
+        if last == FURTHER or not isinstance(value, ListOf):
+            return None
+        value = value.items[int(last)]
+    if isinstance(value, GetParam):
+        return _moved_to(value, part, len(part.path))
+    if not _is_literal(value):
+        raise NoOrigin(f"{_named(value)} at {_shown(part.path)}")
+    return None
+
+
+def _moved_to(value: GetParam, part: DifferentPart, depth: int) -> DifferentPart:
+    """Return a part of the value of a parameter, which begins at a depth of its path."""
+    asked = entries(value.arguments) or [value.arguments]
+    path = (*asked, *part.path[depth:])
+    if not all(isinstance(step, str) for step in path):
+        raise NoOrigin(f"{_named(value)} at {_shown(part.path[:depth])}")
+    return replace(part, path=cast(Path, path), is_item=part.is_item and depth < len(part.path))
+
+
+def _of_parameter(
+    levels: Sequence[DefinedStack], name: str, parameter: str, parts: Sequence[DifferentPart]
+) -> Iterator[Origin]:
+    """Yield the edits by which a parameter gets live values. Raises NoOrigin."""
+    definition = levels[-1].definition
+    readers, place = _readers(definition.template.document, parameter), f"of {name}"
     if readers != 1:
-        raise NoOrigin(f"parameter {parameter} at {_shown(path)}, which {readers} places read")
-    if isinstance(live, UnsetType) or parameter not in definition.template.parameters:
-        raise NoOrigin(f"parameter {parameter} at {_shown(path)}, which has no value")
+        raise NoOrigin(f"parameter {parameter} {place}, which {readers} places read")
+    if parameter not in definition.template.parameters:
+        raise NoOrigin(f"parameter {parameter} {place}, which has no value")
+    before = as_map({parameter: definition.parameters[parameter]})
+    after = with_live(before, {}, parts, before)
+    if parameter not in after:
+        raise NoOrigin(f"parameter {parameter} {place}, which has no value")
     if len(levels) > 1:  # the resource that has the template gives it
-        return _edit(levels[:-1], levels[-1].path[-1], (parameter,), live)
-    return levels[-1], name, Edit(edits.DefinitionPart.PARAMETERS, (parameter,), live)
+        whole = DifferentPart((parameter,), before[parameter], after[parameter])
+        yield from edits_for(levels[:-1], levels[-1].path[-1], [whole])
+    else:
+        yield levels[-1], name, Edit(edits.DefinitionPart.PARAMETERS, (parameter,), after[parameter])
 
 
 def _edit_of_list(definition: Definition, name: str, path: Path, parts: Sequence[DifferentPart]) -> Edit:

@@ -21,7 +21,7 @@ from heatlite.store.records import StackRecord
 from tests.engine.conftest import MEMBER, param, resource, template
 from tests.features.drift.engine.test_drift import EVERYTHING, change_all, final, told
 from tests.features.drift.engine.test_reverting import drifted, nets, renamed
-from tests.tables import few
+from tests.tables import few, sampled
 from tests.types.conftest import Cloudy
 
 
@@ -116,8 +116,8 @@ OTHER = resource("OS::Neutron::Net", name=param("shared"))
     few(
         [
             (param("own"), ""),
-            ({"get_param": ["own"]}, "the function get_param at /name"),
-            (param("shared"), "parameter shared at /name, which 2 places read"),
+            ({"get_param": ["own"]}, ""),
+            (param("shared"), "parameter shared of net, which 2 places read"),
             (param("hidden"), "net/name (a hidden value)"),
             ({"list_join": ["", [param("own")]]}, "the function list_join at /name"),
         ]
@@ -142,6 +142,53 @@ def test_origins(cloudy: Cloudy, name: Any, fault: str) -> None:
     stack = accept(cloudy, stack)
     assert (stack.template_id, stack.environment["parameters"]) == (before, {"own": "swordfish"})
     assert cloudy.row(stack, "net").properties["name"] == "swordfish"
+
+
+def text(default: str) -> JsonMap:
+    return {"type": "string", "default": default}
+
+
+ORIGINS: Mapping[str, tuple[JsonMap, JsonMap, Any]] = {
+    "a list": ({"p": {"type": "comma_delimited_list", "default": "a,b"}}, {"tags": param("p")}, ["a", "c"]),
+    "a list of JSON": ({"p": {"type": "json", "default": ["a", "b"]}}, {"tags": param("p")}, ["a", "c"]),
+    "an item": ({"p": text("b")}, {"tags": ["a", param("p")]}, "c"),
+    "a map": (
+        {"p": {"type": "json", "default": {"role": "db", "o": 1}}}, {"metadata": param("p")}, {"role": "web", "o": 1},
+    ),
+    "a value of a map": ({"p": text("db")}, {"metadata": {"role": param("p"), "o": 1}}, "web"),
+    "a part of a parameter": (
+        {"p": {"type": "json", "default": {"role": "db", "x": "y"}}},
+        {"metadata": {"role": {"get_param": ["p", "role"]}, "o": 1}},
+        {"role": "web", "x": "y"},
+    ),
+}  # fmt: skip
+"""Parameters, properties, and the value of the parameter after an acceptance."""
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("origin", sampled(ORIGINS, 3))
+def test_parts_of_parameters(cloudy: Cloudy, origin: str, nested: bool) -> None:
+    """Acceptance 5: a parameter gives a whole property, an item, or a part of it."""
+    parameters, given, expected = ORIGINS[origin]
+    kind, more = ("OS::Neutron::Net", {}) if "tags" in given else ("OS::Cinder::Volume", {"size": 1})
+    document = template(parameters=parameters, it=resource(kind, **given, **more))
+    outer = template(parameters=parameters, n={"type": "in.yaml", "properties": {"p": param("p")}})
+    stack = cloudy.create(outer if nested else document, files={"in.yaml": json.dumps(document)} if nested else {})
+    below = cloudy.store.stacks.descendants(stack)[0] if nested else stack
+    row = cloudy.row(below, "it")
+    if kind == "OS::Neutron::Net":
+        cloudy.view().call("network.set_tags", "network", row.physical_id, ["c", "a"])
+    else:
+        cloudy.view().call("block_storage.set_volume_metadata", row.physical_id, role="web")
+    stack = cloudy.check(stack)
+    shown = patches(plan(cloudy, stack))
+    assert (shown["template_patch"], shown.get("files", {})) == ([], {})
+    stack, made = accept(cloudy, stack), calls(cloudy)
+    accepted = cloudy.components.definitions.of(stack).parameters["p"]
+    assert (sorted(accepted) if isinstance(accepted, list) else accepted) == expected
+    assert not drifted(cloudy, cloudy.check(stack), ["it"]) if not nested else cloudy.check(stack)
+    cloudy.patch(stack, converge=True)
+    assert made == []
 
 
 def test_a_plan_binds(cloudy: Cloudy) -> None:
@@ -210,7 +257,7 @@ def nested(cloudy: Cloudy, given: JsonMap, **parameters: Any) -> tuple[StackReco
 
 @pytest.mark.parametrize(
     ("given", "file"),
-    few([({}, DATA), ({"name": "given"}, DATA), ({"name": param("above")}, "")]),
+    sampled([({}, DATA), ({"name": "given"}, DATA), ({"name": param("above")}, "")], 3),
 )
 def test_drift_of_a_nested_stack(cloudy: Cloudy, given: JsonMap, file: str) -> None:
     stack, inner = nested(cloudy, given, **({"above": {"type": "string"}} if not file else {}))
@@ -240,7 +287,7 @@ def test_drift_without_an_origin_of_its_own(cloudy: Cloudy) -> None:
     stack, inner = nested(cloudy, {})
     cloudy.view().call("network.update_network", cloudy.row(inner, "one").physical_id, name="other")
     stack = cloudy.check(stack)
-    with pytest.raises(DriftNotAcceptable, match=r"data/kern/one \(parameter both at /name, which 2 places read\)"):
+    with pytest.raises(DriftNotAcceptable, match=r"data/kern/one \(parameter both of one, which 2 places read\)"):
         plan(cloudy, stack)
     group = resource("OS::Heat::ResourceGroup", count=1, resource_def=resource("OS::Neutron::Net", name="lan"))
     lone = json.dumps(template(net=resource("OS::Neutron::Net", name="lan")))
