@@ -339,6 +339,11 @@ def active(settings: Settings) -> list[Feature]:
     return found
 
 
+def stating(features: Iterable[Feature], method: str) -> list[Feature]:
+    """Return the features that have a method of their own."""
+    return [one for one in features if getattr(type(one), method) is not getattr(Feature, method)]
+
+
 def is_active(settings: Settings, name: str) -> bool:
     """Return whether a feature is installed and on. Imports nothing of it."""
     return settings.has_feature(name) and name in _statements()

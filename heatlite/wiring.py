@@ -55,7 +55,7 @@ from heatlite.engine.types.mailbox import StoredMailbox
 from heatlite.engine.types.outputs import StackReader
 from heatlite.engine.types.resource_factory import EngineServices
 from heatlite.engine.types.template_types import TemplateTypes
-from heatlite.feature import Work, active, finders, installation, of_inactive, off, registry
+from heatlite.feature import Work, active, finders, installation, of_inactive, off, registry, stating
 from heatlite.plugin.ports import Services
 from heatlite.plugin.registry import Registry
 from heatlite.store.database.backend import backend_of
@@ -282,13 +282,13 @@ def _action_moves(components: Components) -> Moved:
 
     With the end of an action that has waited for them, members leave their group.
     """
-    features = active(components.settings)
+    taking_part = [one.action_moves for one in stating(active(components.settings), "action_moves")]
 
     def moves(action: ActionRecord, after: ActionStatus, reason: str) -> None:
         if action.data.state_before is not None and after is ActionStatus.SUCCEEDED:
             components.leaving.complete(action)
-        for one in features:
-            one.action_moves(components, action, after, reason)
+        for take_part in taking_part:
+            take_part(components, action, after, reason)
 
     return moves
 
@@ -410,9 +410,11 @@ def _components(
     def ways_out(error: Conflict) -> Sequence[WayOut]:
         return [way for one in features for way in one.ways_out(error)]
 
+    taking_part = [one.defined for one in stating(features, "defined")]
+
     def defined(definition: NewDefinition) -> None:
-        for one in features:
-            one.defined(components, definition)
+        for take_part in taking_part:
+            take_part(components, definition)
 
     guarding = cache(lambda: _guarding(components))
     admission = Admission(store, clock, settings, stack_clouds, examiners, defined, guarding)

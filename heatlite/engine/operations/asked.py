@@ -76,14 +76,18 @@ def update(
     plan: UpdatePlan,
     request: StackRequest,
     observes: bool,
-    guard: AnyMap | None,
+    guard: Callable[[], AnyMap | None],
     later: Callable[[], Later],
 ) -> PreparedRequest:
-    """Return the request for an update. `stack` is as it becomes."""
+    """Return the request for an update. `stack` is as it becomes.
+
+    `guard` returns its guard, or raises the error that refuses it.
+    """
     preview = cache(partial(plan.preview, stack))
 
     def content() -> Json:
-        guarded: JsonMap = {} if guard is None else {"guard": guard}
+        found = guard()
+        guarded: JsonMap = {} if found is None else {"guard": found}
         return {**stored(stack), "converge": observes, "reach": to_builtins(request.reach), **guarded}
 
     return PreparedRequest(

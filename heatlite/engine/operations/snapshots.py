@@ -1,7 +1,7 @@
 """Snapshots: take, show, restore and delete saved states of a stack."""
 
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 
 from msgspec.structs import replace
 
@@ -122,7 +122,7 @@ class Snapshots(StackOperations):
         prepared = self._preparation.new(stack, request)
         check_types(context, prepared.types)
         now = self._clock.now()
-        guarded = self._admission.guard(context, stack, guard or {})
+        guarded = cache(partial(self._admission.guard, context, stack, guard or {}))
         later = Later(asked.RESTORE, options={"snapshot": snapshot_id, **(guard or {})})
         back = self._asked(context, stack, request, prepared, later, guarded)
         claims = self._admission.examine(back)
@@ -140,7 +140,7 @@ class Snapshots(StackOperations):
             check_protected(prepared.definition, resources)
             self._store.stacks.save(after)
             self._store.events.append_many([stack_event(after, now)])
-            inputs = ActionInputs(resources=record.resources, left_out=found.left_out, guard=guarded)
+            inputs = ActionInputs(resources=record.resources, left_out=found.left_out, guard=guarded())
             action = self._admission.enqueue(context, after, Verb.RESTORE, inputs)
             self._admission.guarded(action)
             self._admission.define(stack, after, action)
@@ -154,21 +154,24 @@ class Snapshots(StackOperations):
         request: StackRequest,
         prepared: Prepared,
         later: Later,
-        guard: AnyMap | None,
+        guard: Callable[[], AnyMap | None],
     ) -> PreparedRequest:
         """Return the request for a restore, as features examine it."""
         after = replace(updated(stack, request, prepared, existing=True), updated_at=self._clock.now())
         after = with_state(after, Verb.RESTORE, Status.IN_PROGRESS, "")
 
-        record, content = request.adopted, {**later.options, "guard": guard}
+        record = request.adopted
         assert record is not None
+
+        def content() -> Json:
+            return {**later.options, "guard": guard()}
 
         def preview() -> StackPreview:
             resources = ResourceFactory(after, self._engine_services)
             resources.restore(record.resources)
             return StackPreview(prepared.definition, resources, resources.nested(after.id))
 
-        return PreparedRequest(context, after, prepared.types, preview, content=lambda: content, later=lambda: later)
+        return PreparedRequest(context, after, prepared.types, preview, content=content, later=lambda: later)
 
     def _restorable(self, stack: StackRecord, snapshot_id: str) -> Restorable:
         """Return the stack document of a snapshot, without what has moved since.

@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 
 from msgspec.structs import replace
 
@@ -220,7 +220,7 @@ class Stacks(StackOperations):
             # Plan once before the transaction, so that the cloud is not read inside it.
             plan.shown(begun, observes=True)
         given = self._given(begun, stack.environment, prepared.definition)
-        guard = self._admission.guard(context, stack, request.further)
+        guard = cache(partial(self._admission.guard, context, stack, request.further))
         types, observes = self._types(stack, prepared), self._converges(request)
         later = partial(asked.later_update, self._preparation, earlier, request, prepared, existing)
         claims = self._admission.examine(asked.update(context, begun, types, plan, request, observes, guard, later))
@@ -237,7 +237,7 @@ class Stacks(StackOperations):
             plan.check_objects(after, request.plan_digest)
             claims.look(lambda: plan.preview(after, False))
             inputs = ActionInputs(
-                converge=observes, selection=plan.selection, parameters=given, request=request.action, guard=guard
+                converge=observes, selection=plan.selection, parameters=given, request=request.action, guard=guard()
             )
             action = self._admission.new_action(context, after, Verb.UPDATE, inputs)
             after = _restricted(after, action, plan.chosen)
@@ -280,7 +280,7 @@ class Stacks(StackOperations):
         after = _begun(stack, request, prepared, existing, self._clock.now())
         plan = self._plan(stack, request, prepared)
         plan.choose(after)
-        guard, types = self._admission.guard(context, stack, request.further), self._types(stack, prepared)
+        guard, types = partial(self._admission.guard, context, stack, request.further), self._types(stack, prepared)
         later = partial(asked.later_update, self._preparation, stack, request, prepared, existing)
         return asked.update(context, after, types, plan, request, self._converges(request), guard, later)
 

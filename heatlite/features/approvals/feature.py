@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Verb
 from heatlite.feature import Feature, is_active
 
 if TYPE_CHECKING:
@@ -10,7 +11,6 @@ if TYPE_CHECKING:
     from heatlite.cli.client import Client, Object, Stack
     from heatlite.cli.session import PlanFacts
     from heatlite.core.actions.decisions import Decision
-    from heatlite.core.status import ActionStatus
     from heatlite.engine.admission.claims import Examiner
     from heatlite.engine.why.tree import ExplainedTree, Told
     from heatlite.store.records import ActionRecord
@@ -56,14 +56,15 @@ class ApprovalsFeature(Feature):
         return components.of(examiner)
 
     def action_moves(
-        self, components: "Components", action: "ActionRecord", after: "ActionStatus", reason: str
+        self, components: "Components", action: "ActionRecord", after: ActionStatus, reason: str
     ) -> None:
-        from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Verb
-        from heatlite.features.approvals.parts import operations
-
         if action.status is ActionStatus.INIT and action.data.approval is not None and after in ENDED_ACTIONS:
+            from heatlite.features.approvals.parts import operations
+
             components.of(operations).cancelled(action)
         if action.verb is Verb.DELETE and after is ActionStatus.SUCCEEDED and action.parent_id is None:
+            from heatlite.features.approvals.parts import operations
+
             components.of(operations).stack_deleted(action.stack_id)
 
     def decided(self, components: "Components", decision: "Decision") -> None:

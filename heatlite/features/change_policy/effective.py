@@ -32,7 +32,7 @@ from heatlite.features.change_policy.document import (
     strictest,
 )
 from heatlite.features.change_policy.feature import ChangePolicySettings
-from heatlite.features.change_policy.store.store import ChangePolicyStore
+from heatlite.features.change_policy.store.store import ChangePolicyStore, memo_key
 from heatlite.store.store import Store
 
 __all__ = [
@@ -61,8 +61,17 @@ __all__ = [
 def effective(store: Store, settings: Settings, project: str, root_id: str = "") -> Effective:
     """Return the policy that counts for a root stack.
 
-    Without an id, that for a new stack of the project. One query. It takes part in an open transaction.
+    Without an id, that for a new stack of the project. One query, and one in all of a transaction: several features
+    ask.
     """
+    memo, key = store.database.transaction_memo, memo_key(project, root_id)
+    known = memo.get(key)
+    if not isinstance(known, Effective):
+        known = memo[key] = _read(store, settings, project, root_id)
+    return known
+
+
+def _read(store: Store, settings: Settings, project: str, root_id: str) -> Effective:
     stored = store.of(ChangePolicyStore).of(project, root_id)
     values = tuple(settings.of(ChangePolicySettings).change_policy.items())
     if not stored:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from heatlite.core.status import ENDED_ACTIONS, ActionStatus
 from heatlite.feature import Feature
 from heatlite.features.guards.bodies import GuardKeys
 
@@ -11,7 +12,6 @@ if TYPE_CHECKING:
     from heatlite.api.routes import Routes
     from heatlite.cli.client import Client, Object, Stack
     from heatlite.cli.session import PlanFacts
-    from heatlite.core.status import ActionStatus
     from heatlite.engine.state.guarding import Guarding
     from heatlite.engine.why.tree import ExplainedTree, Told
     from heatlite.store.records import ActionRecord
@@ -52,12 +52,11 @@ class GuardsFeature(Feature):
             watch(components, components.of(Guards))
 
     def action_moves(
-        self, components: "Components", action: "ActionRecord", after: "ActionStatus", reason: str
+        self, components: "Components", action: "ActionRecord", after: ActionStatus, reason: str
     ) -> None:
-        from heatlite.core.status import ENDED_ACTIONS
-        from heatlite.features.guards.store.store import GuardStore
-
         if after in ENDED_ACTIONS and action.inputs.guard is not None:
+            from heatlite.features.guards.store.store import GuardStore
+
             components.store.of(GuardStore).end(action.id, components.clock.now())
 
 

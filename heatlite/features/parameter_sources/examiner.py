@@ -33,6 +33,7 @@ class ReaderExaminer(Examiner):
     def __init__(self, core: Components) -> None:
         self.store = core.store
         self._settings = core.settings
+        self._has_policies = is_active(core.settings, "change_policy")
         self._definitions = core.definitions
         self._outputs = core.of(Outputs)
 
@@ -47,7 +48,7 @@ class ReaderExaminer(Examiner):
 
     def refuses(self, stack: StackRecord) -> bool:
         """Return whether the policy of a stack refuses to remove what is read."""
-        if not is_active(self._settings, "change_policy"):
+        if not self._has_policies:
             return False
         from heatlite.features.change_policy.effective import Reads, effective
 

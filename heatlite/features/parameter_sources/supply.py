@@ -49,6 +49,8 @@ class SourceSupplier:
         if inputs.request.action is not None:
             return None  # such as an undo, whose values are those of an earlier definition
         self._check_kept(inputs)
+        if not (inputs.request.further or inputs.environment.supplied or inputs.environment.parameters):
+            return None  # neither reads values nor gives any
         keys = convert(inputs.request.further, SourceKeys)
         section = convert(
             inputs.environment.supplied.get(SECTION, {}), dict[str, OutputSource], f"environment.{SECTION}"

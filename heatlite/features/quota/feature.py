@@ -5,13 +5,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from heatlite.core.config import BadSetting, FeatureSettings, Settings
+from heatlite.core.status import LIVE_ACTIONS, ActionStatus
 from heatlite.feature import Feature
 
 if TYPE_CHECKING:
     from heatlite.api.components import Components
     from heatlite.cli.client import Client, Object, Stack
     from heatlite.cli.session import PlanFacts
-    from heatlite.core.status import ActionStatus
     from heatlite.engine.admission.claims import Examiner
     from heatlite.engine.why.tree import ExplainedTree, Told
     from heatlite.store.records import ActionRecord
@@ -61,12 +61,11 @@ class QuotaFeature(Feature):
         return planned(facts)
 
     def action_moves(
-        self, components: "Components", action: "ActionRecord", after: "ActionStatus", reason: str
+        self, components: "Components", action: "ActionRecord", after: ActionStatus, reason: str
     ) -> None:
-        from heatlite.core.status import LIVE_ACTIONS, ActionStatus
-        from heatlite.features.quota.store.store import QuotaStore, lock_place
-
         if after not in LIVE_ACTIONS and action.parent_id is None:
+            from heatlite.features.quota.store.store import QuotaStore, lock_place
+
             store = components.store
             failed, now = after is not ActionStatus.SUCCEEDED, components.clock.now()
             store.of(QuotaStore).release(action.id, failed, now, partial(lock_place, store))

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from heatlite.core.status import ENDED_ACTIONS, ActionStatus
 from heatlite.feature import Feature
 
 if TYPE_CHECKING:
     from heatlite.api.components import Components
     from heatlite.cli.client import Client, Object, Stack
-    from heatlite.core.status import ActionStatus
     from heatlite.engine.admission.claims import NewDefinition
     from heatlite.engine.why.tree import ExplainedTree, Told
     from heatlite.store.records import ActionRecord
@@ -31,12 +31,11 @@ class RevisionsFeature(Feature):
         components.of(Keeping).keep(definition)
 
     def action_moves(
-        self, components: "Components", action: "ActionRecord", after: "ActionStatus", reason: str
+        self, components: "Components", action: "ActionRecord", after: ActionStatus, reason: str
     ) -> None:
-        from heatlite.core.status import ENDED_ACTIONS
-        from heatlite.features.revisions.keeping import Keeping
-
         if after in ENDED_ACTIONS:
+            from heatlite.features.revisions.keeping import Keeping
+
             components.of(Keeping).end(action, after)
 
     def why(self, components: "Components", tree: "ExplainedTree", told: "Sequence[Told]") -> "Sequence[Told]":

@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from heatlite.core.status import ActionStatus, Verb
 from heatlite.feature import Feature
 
 if TYPE_CHECKING:
     from heatlite.api.components import Components
     from heatlite.cli.client import Client, Object, Stack
     from heatlite.cli.session import PlanFacts
-    from heatlite.core.status import ActionStatus
     from heatlite.engine.why.tree import ExplainedTree, Told
     from heatlite.store.records import ActionRecord
 
@@ -57,14 +57,13 @@ class SchedulesFeature(Feature):
         return (sweep, partial(_sweep_expiries, components), partial(_revoke, components))
 
     def action_moves(
-        self, components: "Components", action: "ActionRecord", after: "ActionStatus", reason: str
+        self, components: "Components", action: "ActionRecord", after: ActionStatus, reason: str
     ) -> None:
-        from heatlite.core.status import ActionStatus, Verb
-        from heatlite.features.schedules.store.delegations import DelegationStore
-        from heatlite.features.schedules.store.expiries import ExpiryStore
-        from heatlite.features.schedules.store.store import SchedulesStore
-
         if action.verb is Verb.DELETE and after is ActionStatus.SUCCEEDED:
+            from heatlite.features.schedules.store.delegations import DelegationStore
+            from heatlite.features.schedules.store.expiries import ExpiryStore
+            from heatlite.features.schedules.store.store import SchedulesStore
+
             components.store.of(SchedulesStore).stacks_removed([action.stack_id])
             components.store.of(ExpiryStore).stacks_removed([action.stack_id])
             components.store.of(DelegationStore).stacks_removed([action.stack_id])

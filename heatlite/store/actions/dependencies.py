@@ -39,6 +39,8 @@ class Dependencies:
 
         A dependency that has ended is not waited for. One that failed ends the waiting at once.
         """
+        if not depends_on:
+            return record
         succeeded: dict[str, bool | None] = {}
         for feature in self._features:
             succeeded |= feature.results([one for one, _ in depends_on], record.root_id)

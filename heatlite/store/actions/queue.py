@@ -54,10 +54,7 @@ class ActionQueue:
         self._insert([record], f"Stack {record.stack_id} has a recurring {record.verb} already.")
 
     def schedule_successor(self, action: ActionRecord, now: float) -> None:
-        """Schedule the next action of a series.
-
-        The end of the first action erased the caller's credentials, so the next ones run without them.
-        """
+        """Schedule the next action of a series."""
         self.schedule(
             ActionRecord(
                 id=random_id(),

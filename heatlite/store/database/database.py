@@ -53,7 +53,7 @@ class _ThreadState(threading.local):
 
     def __init__(self) -> None:
         self.waiting = PendingStatements()
-        self.memo: dict[str, int] = {}
+        self.memo: dict[str, object] = {}
         self.after_commit: list[Callable[[], None]] = []
         """Calls to make once the transaction is committed."""
 
@@ -416,8 +416,8 @@ class Database:
             self._drop()
 
     @property
-    def transaction_memo(self) -> dict[str, int]:
-        """Numbers by text that last as long as this thread's transaction."""
+    def transaction_memo(self) -> dict[str, object]:
+        """Facts by text that last as long as this thread's transaction."""
         return self._state.memo if self._state.open else {}
 
     @property

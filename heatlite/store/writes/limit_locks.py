@@ -39,12 +39,12 @@ class LimitLocks:
         Call it before each insertion. A transaction counts the things once, and again at the limit.
         """
         memo, key = self._database.transaction_memo, f"number of {name}"
-        if key not in memo:
+        known = memo.get(key)
+        if known is None:
             self.take(name)
-        if memo.get(key, limit) >= limit:
-            memo[key] = count()
-        memo[key] += 1
-        return memo[key] <= limit
+        number = known if isinstance(known, int) and known < limit else count()
+        memo[key] = number + 1
+        return number < limit
 
     def _add(self, name: str) -> None:
         """Add the row of a name. Another transaction may be adding it: wait for its end."""

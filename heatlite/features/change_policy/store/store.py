@@ -32,16 +32,10 @@ class ChangePolicyStore(FeatureStore):
     def of(self, project: str, root_id: str = "") -> list[ChangePolicyRecord]:
         """Return the policies of a project and of one of its root stacks.
 
-        Each may be missing. A transaction reads once that there are none: most stacks have none, and several features
-        ask.
+        Each may be missing.
         """
-        memo, key = self.database.transaction_memo, _key(project, root_id)
-        if memo.get(key) == 0:
-            return []
         sql = f"SELECT {', '.join(_ROWS.columns)} FROM change_policy WHERE project = ? AND stack_id IN ('', ?)"
-        found = _ROWS.records(self.database.read(f"{sql} ORDER BY stack_id", (project, root_id)))
-        memo[key] = len(found)
-        return found
+        return _ROWS.records(self.database.read(f"{sql} ORDER BY stack_id", (project, root_id)))
 
     def any_rules(self) -> bool:
         """Return whether the policy of a project may have rules."""
@@ -55,11 +49,12 @@ class ChangePolicyStore(FeatureStore):
     def put(self, record: ChangePolicyRecord) -> None:
         """Write a policy in place of any former one. Lock the project first."""
         row = _ROWS.cells(record)
-        self.database.transaction_memo.pop(_key(record.project, record.stack_id), None)
+        self.database.transaction_memo.pop(memo_key(record.project, record.stack_id), None)
         mine = (ChangePolicy.project == record.project) & (ChangePolicy.stack_id == record.stack_id)
         if self.database.change(ChangePolicy.update(row).where(mine)) == 0:
             self.database.change(ChangePolicy.insert(row))
 
 
-def _key(project: str, root_id: str) -> str:
-    return f"change policies of {project} and {root_id}"
+def memo_key(project: str, root_id: str) -> str:
+    """Return the key of what a transaction knows of the policy of a root stack."""
+    return f"change policy of {project} and {root_id}"

@@ -67,14 +67,15 @@ class RevisionStore(FeatureStore):
         return self._summaries.select("WHERE stack_id = ? ORDER BY number DESC", (stack_id,))
 
     def last(self, stack_id: str) -> list[RevisionRecord]:
-        """Return the newest revision of a stack, and the last that was reached.
+        """Return the newest revision of a stack, and before it the last that was reached.
 
-        The newest comes first.
+        The newest comes first. Mostly it was reached, and is the only one.
         """
-        newest = "SELECT MAX(number) FROM revision WHERE stack_id = ?"
-        places = f"number IN (({newest}), ({newest} AND result = ?))"
-        reached = str(ActionStatus.SUCCEEDED)
-        return self._table.select(f"WHERE stack_id = ? AND {places} ORDER BY number DESC", (*[stack_id] * 3, reached))
+        newest, order = "WHERE stack_id = ?", "ORDER BY number DESC LIMIT 1"
+        found = self._table.select(f"{newest} {order}", (stack_id,))
+        if found and not found[0].is_reached:
+            found += self._table.select(f"{newest} AND result = ? {order}", (stack_id, str(ActionStatus.SUCCEEDED)))
+        return found
 
     def get(self, revision_id: str) -> RevisionRecord | None:
         """Return a revision. None: it is not kept any more."""
