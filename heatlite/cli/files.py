@@ -93,10 +93,11 @@ def _similar(path: Path) -> str:
     from difflib import get_close_matches
 
     try:
-        close = get_close_matches(path.name, [one.name for one in path.parent.iterdir()], 1)
+        known = {one.stem: one for one in path.parent.iterdir()}
     except OSError:
         return ""
-    return f"; did you mean {path.with_name(close[0])}?" if close else ""
+    close = get_close_matches(path.stem, known, 1)
+    return f"; did you mean {known[close[0]]}?" if close else ""
 
 
 def _open_now(path: str, flags: int) -> int:

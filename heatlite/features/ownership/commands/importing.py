@@ -2,11 +2,14 @@
 
 import argparse
 import re
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from heatlite.cli.arguments import ENVIRONMENT, PARAMETER, YES, CommandGroup, argument, repeatable
-from heatlite.cli.client import Object, Stack, an_object, objects, text
+from heatlite.cli.client import Client, Object, Stack, an_object, objects, text
 from heatlite.cli.commands.following import change, require_stack
 from heatlite.cli.errors import CommandError, Misuse, RefusedRequest
 from heatlite.cli.files import gather, load_file, parameters
@@ -51,21 +54,16 @@ def import_(arguments: argparse.Namespace, host: Host) -> int:
         client = session.client
         found = client.find_or_none(arguments.stack)
         stack = found or _empty_stack(arguments, session)
-        try:
+        with _withdrawn(arguments, client, stack if found is None else None, CommandError, KeyboardInterrupt):
             stored = template_files.stored(client, stack)
             plan = client.plan(stack, "import", body)
             if arguments.format == "text":
                 _draw(plan)
                 tell_facts(host, client, stack, plan)
             agree(arguments, "Import them?")
-            approved: JsonMap = {**body, "plan_digest": text(plan.get("digest"))}
+        approved: JsonMap = {**body, "plan_digest": text(plan.get("digest"))}
+        with _withdrawn(arguments, client, stack if found is None else None, CommandError):
             change(arguments, session, "POST", f"{stack.path}/actions", {"import": approved})
-        except CommandError as error:
-            if found is None:
-                client.request("DELETE", stack.path)  # nothing is in it
-            if isinstance(error, RefusedRequest) and arguments.format == "json":
-                print(dump({"imported": [], "refused": [_refusal(error)]}))
-            raise
     imported: list[Json] = [
         {"path": plans.path_of(one), "id": one.get("physical_resource_id")}
         for one in objects(plan, "resources")
@@ -121,6 +119,23 @@ def _empty_stack(arguments: argparse.Namespace, session: Session) -> Stack:
     stack, began = client.find(text(made.get("id"))), time.monotonic()
     require_stack(progress.wait(session, stack, None, "heatlite import", arguments.format, began))
     return client.find(stack.id)
+
+
+@contextmanager
+def _withdrawn(
+    arguments: argparse.Namespace, client: Client, made: Stack | None, *errors: type[BaseException]
+) -> Iterator[None]:
+    """Report an import that ends with an error, and delete the stack made for it."""
+    try:
+        yield
+    except errors as error:
+        if made is not None:
+            with suppress(CommandError):  # it may need an approval
+                client.request("DELETE", made.path)
+                print(f"The stack {made.name}, made for this import, is deleted again.", file=sys.stderr)
+        if isinstance(error, RefusedRequest) and arguments.format == "json":
+            print(dump({"imported": [], "refused": [_refusal(error)]}))
+        raise
 
 
 def _draw(plan: Object) -> None:
