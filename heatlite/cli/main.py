@@ -58,7 +58,7 @@ SECTIONS: Sections = {
 
 ELSEWHERE: Mapping[str, str] = {
     "apply": "up", "create": "up", "update": "up", "delete": "down", "destroy": "down", "diff": "plan",
-    "preview": "plan", "list": "ls", "status": "show", "log": "events", "logs": "events",
+    "preview": "plan", "list": "ls", "status": "show", "log": "events", "logs": "events", "why": "explain",
 }  # fmt: skip
 """Words of similar tools → our commands."""
 

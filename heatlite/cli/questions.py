@@ -28,7 +28,11 @@ def agree(arguments: argparse.Namespace, question: str) -> None:
 def confirmed(question: str) -> bool:
     """Ask on stderr. The end of stdin means no."""
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
-    answer = sys.stdin.readline()
+    try:
+        answer = sys.stdin.readline()
+    except KeyboardInterrupt:
+        print(file=sys.stderr)  # the prompt of the shell begins a line
+        raise
     if not answer.endswith("\n"):
         print(file=sys.stderr)
     return answer.strip().lower() in ("y", "yes")

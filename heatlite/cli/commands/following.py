@@ -92,7 +92,8 @@ def await_begin(arguments: argparse.Namespace, session: Session, answer: Json) -
             except RefusedRequest as error:
                 is_told = progress.tell_outage(error, is_told)
     except KeyboardInterrupt:
-        print(f"Interrupted. It begins once it is approved; watch it with: {again}", file=sys.stderr)
+        back = f"take it back with: heatlite action signal {action_id} CANCEL"
+        print(f"Interrupted. It begins once it is approved; watch it with: {again}; {back}", file=sys.stderr)
         raise
     except Unreachable as error:
         raise progress.lost(error, again) from None

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from heatlite.core.clock import Clock
 from heatlite.core.context import Context
-from heatlite.core.errors import EntityNotFound, HTTPBadRequest, StackNotFound
+from heatlite.core.errors import EntityNotFound, HTTPBadRequest, StackNotFound, abbreviated
 from heatlite.core.ids import new_id
 from heatlite.core.json import JsonMap
 from heatlite.core.status import Verb
@@ -58,7 +58,8 @@ class ScheduleOperations:
         """Return a schedule by its id or name. Raises EntityNotFound."""
         found = self._rows.get(stack.id, name)
         if found is None:
-            raise EntityNotFound(entity="Schedule", name=name)
+            known = abbreviated([one.name for one in self._rows.of_stack(stack.id)]) or "none"
+            raise EntityNotFound(f"The Schedule ({name}) could not be found. Stack {stack.name} has: {known}.")
         return found
 
     def add(self, context: Context, stack: StackRecord, wanted: WantedSchedule) -> ScheduleRecord:

@@ -118,6 +118,7 @@ def accept(arguments: argparse.Namespace, host: Host) -> int:
         agree(arguments, "Accept it?")
         body: JsonMap = {**asked, "plan_digest": text(plan.get("digest"))}
         change(arguments, session, "POST", f"{stack.path}/actions", {"accept_drift": body})
+    print(f"{stack.name}: accepted")
     if arguments.write is not None:
         template_files.write(arguments.write, stored, plan)
     return 0

@@ -44,7 +44,9 @@ def detach(arguments: argparse.Namespace, host: Host) -> int:
         agree(arguments, "Detach them?")
         body: JsonMap = {**asked, "plan_digest": text(plan.get("digest"))}
         answer = change(arguments, session, "POST", f"{stack.path}/actions", {"detach": body})
-    if arguments.format == "json":
+    if arguments.format == "text":
+        print(f"{stack.name}: {len(objects(plan, 'resources'))} detached")
+    else:
         done = an_object(answer, "action")["outputs"] if "action" in an_object(answer) else answer
         print(dump({"detached": an_object(done, "detached")}))
     if arguments.write is not None:

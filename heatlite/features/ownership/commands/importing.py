@@ -68,8 +68,8 @@ def import_(arguments: argparse.Namespace, host: Host) -> int:
         {"path": plans.path_of(one), "id": one.get("physical_resource_id")}
         for one in objects(plan, "resources")
     ]
-    if arguments.format == "json":
-        print(dump({"imported": imported, "refused": []}))
+    is_json = arguments.format == "json"
+    print(dump({"imported": imported, "refused": []}) if is_json else f"{stack.name}: {len(imported)} imported")
     if arguments.write is not None:
         template_files.write(arguments.write, stored, plan)
     return 0

@@ -11,7 +11,7 @@ from heatlite.cli.files import load_file
 from heatlite.cli.output import plans, render, template_files
 from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, connect, tell_facts
-from heatlite.core.json import Json, JsonMap, as_map, as_texts, dump
+from heatlite.core.json import Json, JsonMap, as_map, as_maps, as_texts, dump
 from heatlite.features.ownership.commands.importing import FORMAT
 
 commands = CommandGroup()
@@ -51,8 +51,8 @@ def move(arguments: argparse.Namespace, host: Host) -> int:
         agree(arguments, "Move them?")
         body: JsonMap = {**asked, "plan_digest": text(plan.get("digest"))}
         change(arguments, session, "POST", f"{stack.path}/actions", {"move": body})
-    if arguments.format == "json":
-        print(dump({"moved": asked["moved"]}))
+    moved = asked["moved"]
+    print(dump({"moved": moved}) if arguments.format == "json" else f"{stack.name}: {len(as_maps(moved))} moved")
     if arguments.write is not None:
         template_files.write(arguments.write, stored, plan)
     return 0

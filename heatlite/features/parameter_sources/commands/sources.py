@@ -51,9 +51,11 @@ def refresh(arguments: argparse.Namespace, host: Host) -> int:
         if not arguments.yes:
             answer = client.request("PATCH", f"{stack.path}/preview", body, {"plan": "True"})
             plan = an_object(answer, "plan")
-            plans.draw(objects(plan, "resources"))
+            resources = objects(plan, "resources")
+            plans.draw(resources)
             tell_facts(host, client, stack, plan)
-            agree(arguments, "Do it?")
+            if plans.has_changes(resources):
+                agree(arguments, "Do it?")
             body["plan_digest"] = text(plan.get("digest"))
         again = shlex.join(["heatlite", "refresh", stack.name, *arguments.name])
         return start(arguments, session, stack, body, again, "PATCH", "")

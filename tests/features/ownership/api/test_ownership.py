@@ -1,5 +1,6 @@
 """Imports, detachments and moves by request and by command."""
 
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,29 @@ def test_the_feature_is_off(tmp_path: Path, key: str) -> None:
     server.close()
 
 
+class Interrupted(io.StringIO):
+    """A terminal with a yes to the first question, and Ctrl-C at the second."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self, size: int | None = -1, /) -> str:
+        if self.tell():
+            raise KeyboardInterrupt
+        return super().readline(-1)
+
+
+def test_an_interrupted_import_leaves_no_stack(
+    clouded: Heat, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = network(clouded, "four")
+    monkeypatch.setattr("sys.stdin", Interrupted("y\n"))
+    assert Here(clouded)(f"import fresh net={key} --generate --type {NET}") == 130
+    told = "Import them? [y/N] \nThe stack fresh, made for this import, is deleted again.\n"
+    assert capsys.readouterr().err.endswith(told)
+    eventually(lambda: "fresh" not in [one["stack_name"] for one in clouded.get("/stacks")["stacks"]], "it is gone")
+
+
 def test_by_command(clouded: Heat, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     heat, here = clouded, Here(clouded)
     file, key, other = tmp_path / "shop.yaml", network(heat, "two"), network(heat, "three")
@@ -196,6 +220,7 @@ def test_by_command(clouded: Heat, tmp_path: Path, capsys: pytest.CaptureFixture
     assert (refused["path"], refused["code"]) == ("more", "ObjectOwned")
     assert "net of stack new" in refused["message"]
     assert here(f"import fresh more={other} --generate --type {NET} -y") == 1
+    assert "The stack fresh, made for this import, is deleted again." in capsys.readouterr().err
     fresh = "the stack that was made for this only goes"
     eventually(lambda: "fresh" not in [one["stack_name"] for one in heat.get("/stacks")["stacks"]], fresh)
     assert here(f"detach shop net --write {file} --yes") == 0

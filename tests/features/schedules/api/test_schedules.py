@@ -173,6 +173,9 @@ def test_from_the_command_line(heat: Heat, tmp_path: Path, capsys: pytest.Captur
     added = ["schedule", "add", "s", "sleep", "suspend", "--project", heat.project, "--cron"]
     assert run([*added, "0 20 * * 1-5", "--timezone", "Europe/Vienna", "--window", "60"], here) == 0
     assert capsys.readouterr().out.startswith("sleep: next at 20")
+    assert here("schedule pause s slep") == 1
+    told = "heatlite: The Schedule (slep) could not be found. Stack s has: sleep. (HTTP 404)\n"
+    assert capsys.readouterr().err == told
     assert here("schedule pause s sleep") == 0
     assert capsys.readouterr().out == "sleep: paused\n"
     assert here("schedule show s sleep -c enabled -c next_at -c window -f json") == 0
