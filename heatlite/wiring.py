@@ -27,7 +27,7 @@ from heatlite.core.errors import Conflict
 from heatlite.core.runtime.extras import MissingLibrary
 from heatlite.core.runtime.meter import Meter
 from heatlite.core.runtime.timer import Timer
-from heatlite.core.status import ActionStatus
+from heatlite.core.status import ENDED_ACTIONS, ActionStatus
 from heatlite.core.wire.why import WayOut
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.admission.base import Parts
@@ -285,8 +285,8 @@ def _action_moves(components: Components) -> Moved:
     taking_part = [one.action_moves for one in stating(active(components.settings), "action_moves")]
 
     def moves(action: ActionRecord, after: ActionStatus, reason: str) -> None:
-        if action.data.state_before is not None and after is ActionStatus.SUCCEEDED:
-            components.leaving.complete(action)
+        if action.data.state_before is not None and after in ENDED_ACTIONS:
+            components.leaving.complete(action, after is ActionStatus.SUCCEEDED)
         for take_part in taking_part:
             take_part(components, action, after, reason)
 

@@ -192,7 +192,7 @@ class Components(Struct, frozen=True, dict=True):
     def group_policies(self) -> "GroupPolicies":
         from heatlite.engine.operations.membership.policies import GroupPolicies
 
-        return GroupPolicies(self._parts, self.groups)
+        return GroupPolicies(self._parts, self.groups, self.engine_services.services.clouds)
 
     @LockedCachedProperty
     def scheduled(self) -> "ScheduledRequests":

@@ -32,6 +32,10 @@ POLICIES: Final = "policies"
 """Key of a group's `data`: its policies by name."""
 PLACEMENT: Final = "placement"
 """Key of a member's `data`: its place, ``{"zone": …}``. Its type obeys it when it makes the object."""
+LOADBALANCERS: Final = "loadbalancers"
+"""Key of a member's data: its places in pools of load balancers."""
+BY_ADDRESS: Final = "by_address"
+"""Key of `data` of a pool's member that a policy has put there: it is known by its address."""
 COOLDOWN = "cooldown_until"
 """Key of `data`: end of the cooldown, in seconds since the epoch."""
 
@@ -238,6 +242,9 @@ class GroupPolicy:
     """Place in the chain: lower ones come first."""
     options: ClassVar[type[Struct]]
     """Struct that checks and describes its options."""
+    finds: ClassVar[Mapping[str, str]] = {}
+    """Options with the name or id of an object of the cloud, each with its finder, as `prop(find=…)`. The policy gets
+    the id."""
 
     def __init__(self, options: Struct) -> None:
         """`options` are an object of the class of that name."""

@@ -123,6 +123,8 @@ class Resource(Handlers, Generic[P_co]):
     """True if no handler waits outside the process: the engine calls it itself."""
     obeys_placement: ClassVar[bool] = False
     """True if it makes its object in the zone that a policy of its group has decided (`plugin.groups.PLACEMENT`)."""
+    address_attribute: ClassVar[str] = ""
+    """Attribute with the address by which a pool reaches the object, a machine; "": it is none."""
     stored_only: ClassVar[bool] = False
     """True if handlers change nothing but heatlite's own database: several share a transaction. They may run twice."""
     name_limit: ClassVar[int] = 255

@@ -114,7 +114,7 @@ def test_a_policy_of_another_package(engine: Engine) -> None:
 
 
 FAULTS: list[tuple[Any, type[Exception], str]] = [
-    (AttachPolicy("p", "best", {}), InvalidValue, "policy type best; there are: deletion, spare, zone_"),
+    (AttachPolicy("p", "best", {}), InvalidValue, "there are: deletion, load_balancing, spare, zone_"),
     (AttachPolicy("leavers", "zone_placement", ZONES), InvalidValue, "has a policy leavers already"),
     (AttachPolicy("p", "deletion", {}), InvalidValue, "has a policy of type deletion already"),
     (AttachPolicy("p", "zone_placement", ZONES), InvalidValue, "which is made in no zone"),

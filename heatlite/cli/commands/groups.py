@@ -38,9 +38,6 @@ POLICY = argument("policy", metavar="POLICY", help="name of the policy, unique i
 OPTIONS = argument("--options", metavar="JSON", help="options of its type, as an object of JSON")
 PRIORITY = argument("--priority", type=number, metavar="NUMBER", help="lower ones decide first (default: by the type)")
 
-DONE = {"attach_policy": "attached", "update_policy": "updated", "detach_policy": "detached"}
-"""Words for what was done to a policy."""
-
 commands = CommandGroup("group", "resize groups, and replace or delete their members")
 
 
@@ -269,9 +266,10 @@ def replace(arguments: argparse.Namespace, host: Host) -> int:
     STACK,
     GROUP,
     POLICY,
-    argument("type", metavar="TYPE", help="zone_placement, deletion, or a type of another package"),
+    argument("type", metavar="TYPE", help="zone_placement, deletion, load_balancing, or a type of another package"),
     OPTIONS,
     PRIORITY,
+    NO_WAIT,
     examples=(
         "group attach-policy web members leavers deletion --options '{\"criteria\": \"YOUNGEST_FIRST\"}'",
         "group attach-policy web members spread zone_placement --options '{\"zones\": [{\"name\": \"az1\"}]}'",
@@ -292,6 +290,7 @@ def attach_policy(arguments: argparse.Namespace, host: Host) -> int:
     PRIORITY,
     argument("--disable", action="store_true", help="let it decide nothing"),
     argument("--enable", action="store_true", help="let it decide again"),
+    NO_WAIT,
     examples=("group update-policy web members leavers --disable",),
 )
 def update_policy(arguments: argparse.Namespace, host: Host) -> int:
@@ -301,7 +300,7 @@ def update_policy(arguments: argparse.Namespace, host: Host) -> int:
 
 
 @commands.command(
-    "detach-policy", "take a policy from a group", STACK, GROUP, POLICY,
+    "detach-policy", "take a policy from a group", STACK, GROUP, POLICY, NO_WAIT,
     examples=("group detach-policy web members leavers",),
 )
 def detach_policy(arguments: argparse.Namespace, host: Host) -> int:
@@ -321,7 +320,4 @@ def _policy_options(arguments: argparse.Namespace) -> JsonMap:
 
 
 def _policy(arguments: argparse.Namespace, host: Host, key: str, options: JsonMap) -> int:
-    with connect(arguments, host) as session:
-        begin(arguments, session, arguments.group, {key: {"name": arguments.policy, **options}})
-    print(f"{arguments.policy}: {DONE[key]}")
-    return 0
+    return start(arguments, host, arguments.group, {key: {"name": arguments.policy, **options}})

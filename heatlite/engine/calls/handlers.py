@@ -170,7 +170,7 @@ def _handle(call: HandlerCall) -> None:
     resource, verb = call.resource, call.handler_verb
     if verb in (Verb.CREATE, Verb.UPDATE) and call.accounts is not None:
         call.accounts.settle(resource)
-    if verb is Verb.CREATE and resource.physical_id is None and resource.survey():
+    if verb is Verb.CREATE and resource.physical_id is None and call.survey():
         call.pause = 0.0
         return
     is_found = False

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from heatlite.core.clock import Clock
 from heatlite.core.runtime.meter import Meter
 from heatlite.engine.calls.handlers import advance
-from heatlite.engine.calls.step_execution import HandlerCall, StepPhase
+from heatlite.engine.calls.step_execution import HandlerCall, PoolCall, StepPhase
 
 log = logging.getLogger(__name__)
 
@@ -163,5 +163,9 @@ class Calls:
         self._unwritten = {call: before for call, before in self._unwritten.items() if call in self.running}
 
     def unwritten(self) -> list[HandlerCall]:
-        """Return the calls with an object whose id no row holds. No call may run."""
-        return [call for call, before in self._unwritten.items() if call.resource.physical_id not in (None, before)]
+        """Return the calls with an object whose id no row holds. No call may run.
+
+        A member of a pool is found by its address.
+        """
+        calls = ((call, before) for call, before in self._unwritten.items() if not isinstance(call, PoolCall))
+        return [call for call, before in calls if call.resource.physical_id not in (None, before)]

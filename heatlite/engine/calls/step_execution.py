@@ -1,5 +1,6 @@
 """Executions of the steps of a plan: their phases, and a class for each kind."""
 
+from collections.abc import Callable
 from enum import Enum, auto
 
 from msgspec import Struct, field
@@ -10,6 +11,7 @@ from heatlite.core.json import Json
 from heatlite.core.status import Verb
 from heatlite.engine.calls.backoff import Retry
 from heatlite.engine.planning.facts import Wanted
+from heatlite.engine.planning.group_members import Place
 from heatlite.engine.planning.plan import Outcome, Step
 from heatlite.engine.types.differences import HiddenPart
 from heatlite.plugin.ports import Accounts, Change
@@ -166,6 +168,10 @@ class HandlerCall(StepExecution, eq=False):
         """The verb of the handler to call."""
         return Verb.DELETE if self.retry.cleanup_before_retry else self.verb
 
+    def survey(self) -> bool:
+        """Note what has to be written before a new object is made (`Resource.survey`)."""
+        return self.resource.survey()
+
     @property
     def accounts(self) -> Accounts | None:
         """The accounts of the object's agent; None if the object never has one."""
@@ -184,3 +190,19 @@ class HandlerCall(StepExecution, eq=False):
         It can share a transaction with others.
         """
         return self.resource.stored_only and self.phase is StepPhase.READY and self.accounts is None
+
+
+class PoolCall(HandlerCall, eq=False):
+    """Changes the place of a group's member in the pool of a load balancer.
+
+    `resource` is the pool's member. `row` is that of the group's.
+    """
+
+    place: Place = field(default_factory=lambda: Place("", 0))
+    then: Callable[[ResourceRecord], StepExecution | None] = lambda _: None
+    """Returns what follows for the row."""
+    find_place: Callable[[], bool] = lambda: False
+    """Completes `place`. Returns False if nothing was missing."""
+
+    def survey(self) -> bool:
+        return self.find_place()

@@ -139,6 +139,23 @@ class Groups(StackOperations):
         check_protected(order.definition, changed.within)
         return changed
 
+    def settle(
+        self, context: Context, stack: StackRecord, group: ResourceRecord, action: ActionRecord
+    ) -> ActionRecord:
+        """Enqueue the action that brings a group's members into its pool, or out of it.
+
+        Call in a transaction. Returns the action.
+        """
+        resources = self.reader.resources_of(stack)
+        resource = resources.make(group)
+        assert isinstance(resource, SizedGroup)
+        with type_code():
+            child = resource.having([*resource.definitions])
+        children = self.children_of(action, resources)
+        children.write([children.resize(group, resource, self._definitions.of(stack), child)])
+        context.queued.append(action.id)
+        return action
+
     def group(self, stack: StackRecord, name: str) -> ResourceRecord:
         """Return the row of a group.
 

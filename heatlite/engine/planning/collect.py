@@ -23,6 +23,7 @@ from heatlite.engine.planning.facts import (
     RowFacts,
     Wanted,
 )
+from heatlite.engine.planning.group_members import pool_change
 from heatlite.engine.planning.plan import IN_PLACE, NEW_OBJECT, Outcome, Plan, Reason, ResourceDecision
 from heatlite.engine.planning.planner import by_name, keeps_object, ordered, plan_converge
 from heatlite.engine.planning.visible_inputs import visible_inputs
@@ -390,6 +391,7 @@ def relations(resources: ResourceFactory) -> ObjectRelations:
         takes=partial(_takes, resources),
         lasts=lambda mapped_type: resources.type_named(mapped_type).lasting_reference,
         members=partial(_members, resources),
+        pool_change=None if resources.stack.parent_id is None else partial(pool_change, resources=resources),
     )
 
 

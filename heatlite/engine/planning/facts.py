@@ -158,7 +158,7 @@ class HolderFacts(Struct, frozen=True):
 
 
 class ObjectRelations(Struct, frozen=True):
-    """Answers of types about two objects, for the order of replacements."""
+    """Answers about objects: of types about two, for their order, and of policies."""
 
     blocks: Callable[[ResourceRecord], frozenset[str]]
     """Return `Resource.blocks` of the row's type."""
@@ -170,3 +170,5 @@ class ObjectRelations(Struct, frozen=True):
     """Return the resources of the row's nested stack, at any depth, without locked stacks."""
     lasts: Callable[[str], bool] = lambda _mapped_type: False
     """Return True if another object of the type may have the same reference (`Resource.lasting_reference`)."""
+    pool_change: Callable[[ResourceRecord], str] | None = None
+    """Return why the row's object enters or leaves a pool; "": it does not. None: no group has the stack."""

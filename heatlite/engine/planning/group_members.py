@@ -1,23 +1,38 @@
-"""Facts of the members of groups, and decisions of policies on them."""
+"""Facts of the members of groups, decisions on them, and their places in pools.
+
+A policy `load_balancing` says in which pool of a load balancer members are to be. The `data` of a member's row say
+where it is, and where it may be since a call that was interrupted. The walk makes them equal.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
 from random import Random
 from typing import TypeGuard
 
+from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from heatlite.core.actions.payloads import ActionData, MemberChange, MemberPlacement, Placement
-from heatlite.core.json import as_map
+from heatlite.core.errors import HeatliteError
+from heatlite.core.json import JsonMap, as_map
 from heatlite.core.status import Status, Verb
 from heatlite.engine.planning.group_changes import GroupFacts, MembersChange
-from heatlite.engine.planning.group_policies import decide, stored
+from heatlite.engine.planning.group_policies import LoadBalancing, PoolOptions, StoredPolicy, decide, stored
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.values import current_rows
-from heatlite.engine.types.resource_factory import NestedView
-from heatlite.plugin.groups import PLACEMENT, POLICIES, Decisions, MemberFacts, SizedGroup, SizeLimits
+from heatlite.engine.types.resource_factory import NestedView, ResourceFactory
+from heatlite.engine.types.type_calls import ask
+from heatlite.plugin.groups import (
+    LOADBALANCERS,
+    PLACEMENT,
+    POLICIES,
+    Decisions,
+    MemberFacts,
+    SizedGroup,
+    SizeLimits,
+)
 from heatlite.plugin.nested import ChildStack, StackResource
-from heatlite.plugin.resource import Resource
+from heatlite.plugin.resource import Resource, ResourceType
 from heatlite.plugin.schema import Schema
 from heatlite.store.records import ResourceRecord, StackRecord
 
@@ -137,3 +152,108 @@ def decisions(change: MembersChange, joining: tuple[str, ...], before: GroupFact
         places = tuple(MemberPlacement(name, zone) for name, zone in zip(joining, decided.zones, strict=True))
         placement = Placement(len(places), places)
     return ActionData(creation, deletion, placement, dict(decided.further))
+
+
+# -- places in pools ---------------------------------------------------------------------------------
+
+CHANGES_POOL = "it enters or leaves the pool of a load balancer"
+"""The cause of a step that changes nothing else."""
+
+
+class NoAddress(HeatliteError):
+    """A member has no address for a pool."""
+
+    text = "{reason}"
+
+
+class Place(Struct, frozen=True, omit_defaults=True):
+    """A place of a member in a pool."""
+
+    pool: str
+    protocol_port: int
+    subnet: str | None = None
+    weight: int = 1
+    address: str = ""
+    lb_member: str | None = None
+    """The id of the pool's member; None: it is not known yet."""
+
+    @property
+    def spot(self) -> tuple[str, int, str | None]:
+        """All of it that stays, but for the address."""
+        return self.pool, self.protocol_port, self.subnet
+
+    @property
+    def key(self) -> tuple[str, int, str]:
+        """The part by which the service tells members apart."""
+        return self.pool, self.protocol_port, self.address
+
+
+def places(row: ResourceRecord) -> list[Place]:
+    """Return where a member is, or may be."""
+    found = row.data.get(LOADBALANCERS)
+    return [] if found is None else convert(found, list[Place])
+
+
+def placed_at(row: ResourceRecord, found: Iterable[Place]) -> ResourceRecord:
+    """Return the row of a member with other places."""
+    data = {key: value for key, value in row.data.items() if key != LOADBALANCERS}
+    listed = to_builtins([*found])
+    return replace(row, data={**data, LOADBALANCERS: listed} if listed else data)
+
+
+def balancing(group: ResourceRecord | None) -> StoredPolicy | None:
+    """Return the policy for load balancing of a group; None: there is none."""
+    policies = {} if group is None else stored(group.data.get(POLICIES))
+    return next((one for one in policies.values() if one.type == LoadBalancing.type_name), None)
+
+
+def to_verify(data: JsonMap) -> JsonMap:
+    """Return the data of a row whose object may have another address now."""
+    if LOADBALANCERS not in data:
+        return data
+    found = convert(data[LOADBALANCERS], list[Place])
+    return {**data, LOADBALANCERS: to_builtins([replace(one, lb_member=None) for one in found])}
+
+
+def can_have_address(kind: ResourceType) -> bool:
+    """Return whether members of a type may have an address for a pool."""
+    return bool(kind.address_attribute) or issubclass(kind, StackResource)
+
+
+def asked_place(row: ResourceRecord, resources: ResourceFactory) -> Place | None:
+    """Return where a member is to be, with what is known of it; None: in no pool.
+
+    A policy that is not enabled leaves it where it is.
+    """
+    policy = balancing(resources.above) if can_have_address(resources.type_of(row)) else None
+    if policy is None:
+        return None
+    found = places(row)
+    if not policy.enabled:
+        return found[0] if found else None
+    asked = convert(to_builtins(convert(policy.options, PoolOptions)), Place)
+    same = next((one for one in found if one.spot == asked.spot), asked)
+    return replace(asked, address=same.address, lb_member=same.lb_member)
+
+
+def pool_change(row: ResourceRecord, resources: ResourceFactory) -> str:
+    """Return why a member as its definition says needs a step; "": it needs none."""
+    asked = asked_place(row, resources)
+    is_placed = asked is None or asked.lb_member is not None
+    return "" if is_placed and places(row) == ([] if asked is None else [asked]) else CHANGES_POOL
+
+
+def address_of(row: ResourceRecord, resources: ResourceFactory) -> str:
+    """Return the address of a member.
+
+    A nested stack has that of its only machine. Raises NoAddress, and the errors of its type.
+    """
+    kind = resources.type_of(row)
+    within = resources.members(row) if issubclass(kind, StackResource) else [resources.make(row)]
+    machines = [one for one in within if one.address_attribute]
+    if len(machines) != 1:
+        raise NoAddress(reason=f"A pool needs the address of one server, and it has {len(machines)}.")
+    found = ask(lambda: machines[0].attribute(machines[0].address_attribute))
+    if not isinstance(found, str) or not found:
+        raise NoAddress(reason="A pool needs its address, and its server has none.")
+    return found

@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from random import Random
+from types import MappingProxyType
 from typing import Annotated, Final
 
-from msgspec import Meta, Struct, convert
+from msgspec import Meta, Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from heatlite.core.json import AnyMap, Json
@@ -43,6 +44,15 @@ class DeletionOptions(Struct, frozen=True, forbid_unknown_fields=True):
 
     criteria: Criteria = Criteria.OLDEST_FIRST
     grace_period: Grace = 0
+
+
+class PoolOptions(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Options of `load_balancing`."""
+
+    pool: Annotated[str, Meta(min_length=1, max_length=255)]
+    protocol_port: Annotated[int, Meta(ge=1, le=65535)]
+    subnet: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+    weight: Annotated[int, Meta(ge=0, le=256)] = 1
 
 
 class ZonePlacement(GroupPolicy):
@@ -105,7 +115,28 @@ class Deletion(GroupPolicy):
         return chosen(decided, ordered(decided.remaining, Criteria(criteria), self._random))
 
 
-TYPES: Final[Mapping[str, type[GroupPolicy]]] = {one.type_name: one for one in (ZonePlacement, Deletion)}
+class LoadBalancing(GroupPolicy):
+    """Keeps members in a pool of a load balancer.
+
+    They enter it once they are made, and are out of it before they go. Each member's own walk does that.
+    """
+
+    type_name = "load_balancing"
+    priority = 500
+    options = PoolOptions
+    finds = MappingProxyType({"pool": "octavia.pool", "subnet": "neutron.subnet"})
+
+    def __init__(self, options: Struct) -> None:
+        assert isinstance(options, PoolOptions)
+        self._options = options
+
+    def pre_op(self, decided: Decisions) -> Decisions:
+        return replace(decided, further={**decided.further, self.type_name: to_builtins(self._options)})
+
+
+TYPES: Final[Mapping[str, type[GroupPolicy]]] = {
+    one.type_name: one for one in (ZonePlacement, Deletion, LoadBalancing)
+}
 
 
 def types() -> Mapping[str, type[GroupPolicy]]:

@@ -44,12 +44,15 @@ def plan_converge(
             continue
         decision = choice.decision
         row = decision.row
-        if decision.reason is Reason.OUTSIDE or not requires and _is_settled(decision, definition, wanted, chosen):
+        ask = relations.pool_change if decision.outcome is Outcome.KEEP else None
+        pool_change = "" if ask is None else ask(row)
+        is_settled = not requires and not pool_change and _is_settled(decision, definition, wanted, chosen)
+        if decision.reason is Reason.OUTSIDE or is_settled:
             kept[name] = row
         else:
             blocked = _blocked_by(wanted, decision, choices, definition)
             more = f", and it blocks the deletion of {', '.join(blocked)}" if blocked else ""
-            cause = decision.cause + more
+            cause = (decision.cause or pool_change) + more
             steps[name] = Step(name, name, decision.outcome, requires, row, cause, decision.deletes_first)
     keeping = {name for name, one in choices.items() if one and one.wanted and one.wanted.replacement.name == KEEP}
     certain = _certain_replacements(definition, choices, relations)

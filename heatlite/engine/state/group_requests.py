@@ -207,7 +207,7 @@ class AttachPolicy(Struct, frozen=True, forbid_unknown_fields=True):
     name: PolicyName
     """Name, unique in the group."""
     type: str
-    """``zone_placement``, ``deletion``, or a type of another package."""
+    """``zone_placement``, ``deletion``, ``load_balancing``, or a type of another package."""
     options: AnyMap = {}
     """Options of the type."""
     priority: Priority | None = None

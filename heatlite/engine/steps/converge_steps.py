@@ -233,7 +233,7 @@ class ConvergeSteps:
             row = self._rows.described(self._rows.noted(row))
             self._rows.save(row)
         self._rows.chosen[row.name] = row
-        return self._operations.ended(step, row, row.verb)
+        return self._operations.pools.settle(step, row, lambda now: self._operations.ended(step, now, now.verb))
 
     def create(self, step: Step, row: ResourceRecord, wanted: Wanted) -> StepExecution:
         """Create the object of a row, or adopt it."""
@@ -289,11 +289,14 @@ class ConvergeSteps:
 
         Then the step consists of the new object only.
         """
-        if not deletes_first:
+        if deletes_first:
+            return self._operations.begin_removal(step, self._rows.noted(row), wanted)
+
+        def create(_: ResourceRecord) -> StepExecution:
             return self.create(step, self._rows.new(self._rows.definition.resources[row.name]), wanted)
-        row = self._rows.noted(row)
-        wait = self._operations.wait_at_hook(step, row, PRE_DELETE, replaced_by=wanted)
-        return wait or self._operations.delete_first(step, row, wanted)
+
+        # One that gives its address away is out of its pool before.
+        return self._operations.pools.leave(step, row, create) if wanted.kind.gives_way else create(row)
 
     def _update(
         self,

@@ -22,8 +22,10 @@ from heatlite.engine.planning.plan import Outcome, Step
 from heatlite.engine.planning.snapshot_parts import saved_name
 from heatlite.engine.state.hooks import PRE_DELETE, reached_text, verb_of, waits_at
 from heatlite.engine.steps.breakpoints import Breakpoints
+from heatlite.engine.steps.pools import PoolSteps
 from heatlite.engine.steps.row_writer import STATE_CHANGED, RowWriter
 from heatlite.engine.types.resource_factory import ResourceFactory
+from heatlite.plugin.groups import LOADBALANCERS
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
@@ -46,6 +48,7 @@ class OperationSteps:
         """The id of the snapshot to take."""
         self.tally = CheckTally()
         """The verdicts of this action's checks."""
+        self.pools = PoolSteps(rows, resources)
         self._rows = rows
         self._resources = resources
         self._breakpoints = breakpoints
@@ -60,15 +63,30 @@ class OperationSteps:
         keeps = None if self.keeps_objects else self._resources.protected(row)
         if keeps is not None:
             return self.refuse_protected(step, row, Verb.DELETE, planner.unremovable(keeps))
-        return self.wait_at_hook(step, row, waits_at(row) or PRE_DELETE) or self.delete(step, row)
+        return self.begin_removal(step, row)
 
     def begin_wait(self, step: Step) -> StepExecution:
-        """Wait at the hook before a deletion, if there is one."""
-        row = self._rows.of(step)
-        return self.wait_at_hook(step, row, PRE_DELETE) or self.ended(step, row, Verb.UPDATE)
+        """Do what comes before a deletion. `only_waits`: nothing is deleted."""
+        return self.begin_removal(step, self._rows.of(step))
+
+    def begin_removal(self, step: Step, row: ResourceRecord, replaced_by: Wanted | None = None) -> StepExecution:
+        """Take the object out of its pools, wait at the hook, and delete it.
+
+        `replaced_by` has the values of the object that is made afterwards.
+        """
+        if LOADBALANCERS in row.data and not self.keeps_objects:
+            return self.pools.leave(step, row, lambda now: self.begin_removal(step, now, replaced_by))
+        wait = self.wait_at_hook(step, row, waits_at(row) or PRE_DELETE, replaced_by)
+        return wait or self.remove(step, row, replaced_by)
+
+    def remove(self, step: Step, row: ResourceRecord, replaced_by: Wanted | None) -> StepExecution:
+        """Delete an object that waits at no hook, unless the operation only waits."""
+        if self.only_waits:
+            return self.ended(step, row, Verb.UPDATE)
+        return self.delete(step, row) if replaced_by is None else self.delete_first(step, row, replaced_by)
 
     def delete(self, step: Step, row: ResourceRecord) -> StepExecution:
-        """Delete an object that waits at no hook any more."""
+        """Delete an object, or leave it as its policy says."""
         if self.keeps_objects:
             # Deletes a nested stack itself: its members are kept.
             retained = not issubclass(self._resources.type_of(row), StackResource)

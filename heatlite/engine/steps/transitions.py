@@ -11,10 +11,18 @@ from heatlite.core.status import Status, Verb
 from heatlite.engine.calls import check_verdicts
 from heatlite.engine.calls.backoff import Retry, back_off
 from heatlite.engine.calls.handlers import LEFT, failure_text
-from heatlite.engine.calls.step_execution import HandlerCall, HookWait, NestedOperation, StepExecution, StepPhase
+from heatlite.engine.calls.step_execution import (
+    HandlerCall,
+    HookWait,
+    NestedOperation,
+    PoolCall,
+    StepExecution,
+    StepPhase,
+)
 from heatlite.engine.calls.stopping import Stop, aborted_text
 from heatlite.engine.planning.collect import collect
 from heatlite.engine.planning.decide import deletes_first
+from heatlite.engine.planning.group_members import to_verify
 from heatlite.engine.planning.plan import Outcome, Step
 from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.state.hooks import PRE_DELETE, expired_text, verb_of, waits_at
@@ -112,6 +120,8 @@ class Transitions:
 
         Returns True if the next call must wait for the commit.
         """
+        if isinstance(call, PoolCall):
+            return self.operations.pools.note_progress(call)
         row, resource = call.row, call.resource
         if call.phase is StepPhase.READY:
             # A survey, or an unreachable service: the handler is called again, also after a crash.
@@ -137,6 +147,8 @@ class Transitions:
         """Write the end of an execution. Returns the one that follows for the same step."""
         if isinstance(execution, HookWait):
             return self._leave_hook(execution)
+        if isinstance(execution, PoolCall):
+            return self.operations.pools.finish(execution)
         if execution.is_recorded:
             if execution.verb is Verb.DELETE and execution.failure is None:
                 self.rows.delete(execution.row)
@@ -184,6 +196,7 @@ class Transitions:
         """Write the wanted values to the row, and check an adopted object."""
         assert execution.wanted is not None
         physical_id, data, verb = execution.resource.physical_id, dict(execution.resource.data), execution.verb
+        data = to_verify(data) if verb is Verb.UPDATE else data
         row = self.rows.converged(execution.row, execution.wanted, verb, Status.COMPLETE, physical_id, data)
         if verb is Verb.ADOPT and row.external_id is not None:
             if execution.resource.has("check"):
@@ -198,7 +211,8 @@ class Transitions:
         self.rows.chosen[row.name] = row
         if isinstance(execution, HandlerCall) and execution.change is not None:
             self.rows.unit_of_work.note_updated(row, execution.change.changed, execution.is_observed)
-        return self.operations.wait_at_hook(execution.step, row, f"post-{verb.lower()}")
+        step, hook = execution.step, f"post-{verb.lower()}"
+        return self.operations.pools.settle(step, row, lambda now: self.operations.wait_at_hook(step, now, hook))
 
     def _replace(self, execution: StepExecution, row: ResourceRecord) -> StepExecution | None:
         """Begin the replacement that a type asks for; None if the execution fails instead."""
@@ -322,12 +336,8 @@ class Transitions:
             self.rows.record_event(replace(row, status_reason=expired_text(hook)))
         if hook == "post-delete":
             self._remove(row)
-        elif self.operations.only_waits:
-            return None
-        elif hook == PRE_DELETE and wait.replaced_by is not None:
-            return self.operations.delete_first(wait.step, row, wait.replaced_by)
         elif hook == PRE_DELETE:
-            return self.operations.delete(wait.step, row)
+            return self.operations.remove(wait.step, row, wait.replaced_by)
         elif hook in ("pre-create", "pre-update"):
             return self.converging.begin(wait.step)
         else:

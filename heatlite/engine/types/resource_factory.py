@@ -292,6 +292,12 @@ class ResourceFactory:
         return found
 
     @cached_property
+    def above(self) -> ResourceRecord | None:
+        """The row of the resource that has this stack; None: it is a root."""
+        held = self._engine.holding(self.stack.project, self.stack.id) if self.stack.parent_id is not None else ()
+        return next((row for _, row in held), None)
+
+    @cached_property
     def any_protected(self) -> bool:
         """True if anything in the tree is protected.
 
@@ -392,7 +398,7 @@ class ResourceFactory:
                 now=self._engine.now,
                 services=self._engine.services,
                 suspended=lambda: self.suspended,
-                nested=self.viewer(row.physical_id) if issubclass(kind, StackResource) else _no_nested,
+                nested=self.viewer(row.physical_id) if issubclass(kind, StackResource) else lambda: None,
                 update_policy=update_policy or {},
                 before=None if properties is None else row.properties,
                 sibling=self.sibling,
@@ -403,7 +409,7 @@ class ResourceFactory:
                 time_limit=self._engine.services.time_limit(stack.timeout),
                 inherited=Inherited if definition is None else partial(_handed_down, definition, row),
                 created_at=row.created_at,
-                home=self._home,
+                home=lambda: self._cloud,
                 leaves=row.verb is Verb.DELETE,
                 keeps_members=self.selection is not None and self.selection.is_repair,
                 recorded=frozenset(as_map(as_map(self._saved.get(row.name)).get("resources"))),
@@ -415,10 +421,6 @@ class ResourceFactory:
     def _cloud(self) -> CloudIdentity | None:
         return self._engine.store.stacks.cloud_of(self.stack)
 
-    def _home(self) -> CloudIdentity | None:
-        """Return the cloud that has the stack's objects."""
-        return self._cloud
-
     def physical_name(self, definition: ResourceDefinition, identifier: str) -> str:
         """Return the name of a new row's object, within the length that its type allows."""
         limit = self.type_named(definition.mapped_type).name_limit
@@ -427,10 +429,6 @@ class ResourceFactory:
     def is_stack_name(self, name: str) -> bool:
         """Return True if a live stack of the project has the name."""
         return self._engine.store.stacks.by_name(self.stack.project, name) is not None
-
-
-def _no_nested() -> None:
-    """Return None: the type makes no nested stack."""
 
 
 class Values:

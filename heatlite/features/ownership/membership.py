@@ -10,6 +10,7 @@ from heatlite.core.errors import HTTPBadRequest
 from heatlite.core.json import JsonMap, as_map
 from heatlite.engine.operations.redefining.tree import DefinedStack
 from heatlite.engine.planning.group_changes import within_limits
+from heatlite.engine.planning.group_members import balancing
 from heatlite.engine.state.values import current_rows
 from heatlite.engine.types.type_calls import type_code
 from heatlite.plugin.groups import SizedGroup
@@ -49,6 +50,9 @@ def changed(
         child = resource.having([*(name for name in resource.definitions if name not in gone), *come])
     waits = [name for name in gone if level.definition.environment.lifecycle_timeout(name) is not None]
     defined = {*as_map(child.template.get("resources"))}
+    if balancing(row) is not None:
+        text = "a policy keeps its members in the pool of a load balancer: detach that first"
+        raise HTTPBadRequest(f"{above.full(row.name)}: {text}.")
     if waits or defined != {*come} | {one.name for one in level.rows} - {*gone}:
         why = "wait for lifecycle hooks" if waits else "have resources beside them"
         raise HTTPBadRequest(f"{above.full(row.name)}: its members {why}. Use heatlite group join and leave.")

@@ -37,6 +37,7 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
 
     counts = ("compute.instances",)
     obeys_placement = True
+    address_attribute = "first_address"
     name_limit = 53
     snapshot_on_delete = True
     kept_when_well = True

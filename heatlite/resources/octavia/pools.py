@@ -1,7 +1,13 @@
 """Pools, their members and health monitors."""
 
+from contextlib import suppress
+from typing import cast
+
+from heatlite.clients.cloud import CloudConflict, CloudNotFound
+from heatlite.clients.finders import identity
 from heatlite.core.json import Json, JsonMap, as_maps
 from heatlite.plugin import Schema, SupportStatus, prop
+from heatlite.plugin.groups import BY_ADDRESS
 from heatlite.resources.octavia.balancers import PROTOCOLS
 from heatlite.resources.octavia.base import OctaviaResource
 
@@ -84,6 +90,29 @@ class PoolMember(OctaviaResource[PoolMemberProps], type="OS::Octavia::PoolMember
     within = "pool"
     blocks = frozenset({"OS::Octavia::Pool"})
     alone = frozenset({"pool", "address", "protocol_port"})
+
+    def find(self) -> str | None:
+        """Return the pool's member by its name.
+
+        One that a policy asks for is known by its address, also if others have made it.
+        """
+        if BY_ADDRESS not in self.data:
+            return super().find()
+        place = self.props.address, self.props.protocol_port
+        with suppress(CloudNotFound):
+            for one in cast(list[JsonMap], self.service("members", *self.whole)):
+                if (one["address"], one["protocol_port"]) == place:
+                    return identity(one)
+        return None
+
+    def handle_create(self) -> Json:
+        try:
+            return super().handle_create()
+        except CloudConflict:
+            if BY_ADDRESS not in self.data or (found := self.find()) is None:
+                raise
+            self.physical_id = found
+            return None
 
 
 class HealthMonitorProps(Schema):

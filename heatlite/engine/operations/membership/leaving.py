@@ -17,7 +17,7 @@ from heatlite.core.errors import (
     NestedMember,
     PlanChanged,
 )
-from heatlite.core.status import Status, Verb
+from heatlite.core.status import Cause, Status, Verb
 from heatlite.core.wire.why import Holder
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.admission.caller_context import restore_context
@@ -25,7 +25,7 @@ from heatlite.engine.admission.claims import ChangeKind, PreparedRequest, tries_
 from heatlite.engine.operations.groups import Groups, later_change
 from heatlite.engine.operations.membership.writing import FoundGroup, MembershipDraft, MembershipWriter, further
 from heatlite.engine.planning.group_changes import change_members
-from heatlite.engine.planning.group_members import decisions
+from heatlite.engine.planning.group_members import decisions, places, pool_change
 from heatlite.engine.preview.preview_views import detailed_plan, plan_entry
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.group_requests import Leave, body_of
@@ -52,8 +52,9 @@ class Leaving:
     def leave(self, context: Context, stack: StackRecord, name: str, asked: Leave) -> ActionRecord:
         """Let members leave a group. Returns as `MembershipWriter.write`.
 
-        Those with a lifecycle hook leave at its end. Raises InvalidValue for limits and members, NestedMember,
-        DeletionProtected, PlanChanged, InvalidStackState, and as `Admission.examine` and `Admission.admitted`.
+        Those with a lifecycle hook leave at its end, and those in a pool once they are out of it. Raises InvalidValue
+        for limits and members, NestedMember, DeletionProtected, PlanChanged, InvalidStackState, and as
+        `Admission.examine` and `Admission.admitted`.
         """
         group = self._groups.group(stack, name)
         body, path = body_of(asked), f"/resources/{name}/actions"
@@ -71,18 +72,26 @@ class Leaving:
             claims.take(action, draft.order.stack)
             return action
 
-    def complete(self, action: ActionRecord) -> None:
-        """Let members leave whose lifecycle hooks an action has waited for.
+    def complete(self, action: ActionRecord, is_done: bool) -> None:
+        """Let members leave that an action has drained.
 
-        Call in the transaction that ends it.
+        They are out of their pool, and have waited for their lifecycle hooks. If it has failed, they enter the pool
+        again. Call in the transaction that ends it.
         """
         nested, asked = self._store.stacks.get(action.stack_id), convert(action.inputs.leave, Leave)
         owner = None if nested is None or nested.parent_id is None else self._store.stacks.get(nested.parent_id)
-        if nested is None or owner is None or nested.parent_resource is None:
+        if nested is None or owner is None or nested.parent_resource is None or nested.verb is Verb.DELETE:
             return  # the group is being deleted
         context = restore_context(action)
-        draft = self._draft(context, owner, nested.parent_resource, nested, asked)
-        self._writer.write(context, draft, is_recorded=True)
+        if is_done:
+            draft = self._draft(context, owner, nested.parent_resource, nested, asked)
+            self._writer.write(context, draft, is_recorded=True)
+            return
+        resources = self._writer.reader.resources_of(nested)
+        if any(pool_change(row, resources) for row in self._store.resources.of(nested.id)):
+            group = self._groups.group(owner, nested.parent_resource)
+            again = self._admission.new_action(context, nested, Verb.UPDATE, action.inputs)
+            self._groups.settle(context, owner, group, replace(again, cause=Cause.DERIVED))
 
     def plan(self, context: Context, stack: StackRecord, name: str, asked: Leave) -> ShownPlan:
         """Return the plan of `leave`.
@@ -123,13 +132,15 @@ class Leaving:
                 resource.set_size(len(facts.members) - len(rows), context.user)
             child = resource.having([*(one for one in resource.definitions if one not in change.leaving), *joining])
         environment = self._writer.environment(place)
-        waits = [
-            row.name for row in rows
-            if row.status is Status.COMPLETE and environment.lifecycle_timeout(row.name) is not None
-        ]  # fmt: skip
+        waits = dict[str, str]()
+        for row in rows:
+            if row.status is Status.COMPLETE and environment.lifecycle_timeout(row.name) is not None:
+                waits[row.name] = "its object stays; it waits for its lifecycle hook"
+            elif places(row):
+                waits[row.name] = "its object stays; it leaves its pool first"
         data = replace(decisions(change, joining, facts), creation=None)
         order = self._writer.order(context, place, child, asked, data)
-        draft = MembershipDraft(place, order, detailed_plan((), {}), gone=rows, to_make=joining, waits=tuple(waits))
+        draft = MembershipDraft(place, order, detailed_plan((), {}), gone=rows, to_make=joining, waits=waits)
         events = [self._writer.event(row, Operation.LEAVE, LEFT_ALIVE.format(name)) for row in rows]
         return replace(draft, plan=detailed_plan([*_entries(draft, self._groups.path(stack, name))], {}), events=events)
 
@@ -173,6 +184,5 @@ def _leaver(place: FoundGroup, name: str) -> ResourceRecord:
 def _entries(draft: MembershipDraft, path: tuple[str, ...]) -> Iterator[PlannedResource]:
     """Yield the plan: who leaves, and what an action of its own makes and deletes."""
     for row in draft.gone:
-        cause = "its object stays; it waits for its lifecycle hook" if row.name in draft.waits else "its object stays"
-        yield plan_entry((*path, row.name), row, "leave", cause)
+        yield plan_entry((*path, row.name), row, "leave", draft.waits.get(row.name, "its object stays"))
     yield from further(draft, path)

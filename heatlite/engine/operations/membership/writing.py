@@ -5,7 +5,7 @@ there is nothing to cancel. No object is touched. What else follows, such as mem
 is an action of its own.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct, convert
 from msgspec.structs import replace
@@ -17,6 +17,7 @@ from heatlite.core.status import Cause, Result, Status, Verb, state
 from heatlite.engine.admission.base import StackOperations
 from heatlite.engine.execution.members_result import with_members
 from heatlite.engine.operations.asked import GroupChange
+from heatlite.engine.planning.group_members import balancing
 from heatlite.engine.preview.preview import StackPreview, stand_in
 from heatlite.engine.preview.preview_views import plan_entry
 from heatlite.engine.state.conflict_rules import Operation
@@ -78,8 +79,8 @@ class MembershipDraft(Struct, frozen=True):
     events: Sequence[EventRecord] = ()
     to_make: tuple[str, ...] = ()
     """Names of members that an action of its own makes."""
-    waits: tuple[str, ...] = ()
-    """Names of members that leave after their lifecycle hooks."""
+    waits: Mapping[str, str] = {}
+    """Members that do not leave at once, each with what the plan says of it."""
     stacks: Sequence[NewStack] = ()
     """Nested stacks of members that enter."""
 
@@ -91,10 +92,15 @@ class MembershipDraft(Struct, frozen=True):
 
     @property
     def has_more(self) -> bool:
-        """True if definition and rows have other names: an action has to follow."""
+        """True if an action has to follow.
+
+        Definition and rows have other names, or a pool takes new members.
+        """
         assert self.order.definition is not None
         names = {row.name for row in self.rows}
-        return self.order.definition.resources.keys() != names or any(one.missing for one in self.stacks)
+        if self.order.definition.resources.keys() != names or any(one.missing for one in self.stacks):
+            return True
+        return bool(self.new) and balancing(self.place.group) is not None
 
 
 class MembershipWriter(StackOperations):
@@ -138,7 +144,7 @@ class MembershipWriter(StackOperations):
         return GroupChange(children, draft.order, place.group, place.resources).preview()
 
     def wait(self, context: Context, draft: MembershipDraft) -> ActionRecord:
-        """Enqueue the action that waits for lifecycle hooks.
+        """Enqueue the action that waits until members are drained.
 
         Until its end only the state of the group's stack changes.
         """

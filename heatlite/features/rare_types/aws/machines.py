@@ -101,6 +101,7 @@ class Instance(Mapped[InstanceProps], Node[InstanceProps], type="AWS::EC2::Insta
 
     name_limit = Server.name_limit
     mapped = Server
+    address_attribute = "PrivateIp"
     counts = Server.counts
     unshown = Server.unshown
     gives_way = True  # its ports
