@@ -175,16 +175,20 @@ def signal(arguments: argparse.Namespace, host: Host) -> int:
 def wait(arguments: argparse.Namespace, host: Host) -> int:
     """Wait until an action has ended. Prints each status."""
     with connect(arguments, host) as session:
-        action_id = text(find(session.client, arguments.action).get("id"))
-        last = follow(
-            session,
-            lambda: find(session.client, action_id),
-            lambda action: (text(action.get("status")), line(action)),
-            ENDED,
-            arguments.timeout,
-            ("The action continues", f"heatlite action wait {action_id}"),
-        )
+        last = follow_action(session, text(find(session.client, arguments.action).get("id")), arguments.timeout)
     return TIMED_OUT if last not in ENDED else 0 if last == "SUCCEEDED" else 1
+
+
+def follow_action(session: Session, action_id: str, timeout: float | None = None) -> str:
+    """Print the states of an action until it has ended. Returns the last one."""
+    return follow(
+        session,
+        lambda: find(session.client, action_id),
+        lambda action: (text(action.get("status")), line(action)),
+        ENDED,
+        timeout,
+        ("The action continues", f"heatlite action wait {action_id}"),
+    )
 
 
 def follow(

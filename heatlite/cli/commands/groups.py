@@ -5,7 +5,7 @@ import re
 
 from heatlite.cli.arguments import DECIMAL, NO_WAIT, STACK, YES, CommandGroup, argument, is_whole, number
 from heatlite.cli.client import an_object, objects, part, text
-from heatlite.cli.commands.actions import ENDED, find, follow, line
+from heatlite.cli.commands.actions import follow_action
 from heatlite.cli.commands.following import change, may_leave
 from heatlite.cli.errors import Misuse
 from heatlite.cli.output import plans
@@ -47,24 +47,16 @@ def start(arguments: argparse.Namespace, host: Host, path: str, body: JsonMap) -
     Returns 1 unless it SUCCEEDED.
     """
     with connect(arguments, host) as session:
-        return follow_action(arguments, session, path, body)
+        return carry_out(arguments, session, path, body)
 
 
-def follow_action(arguments: argparse.Namespace, session: Session, path: str, body: JsonMap) -> int:
+def carry_out(arguments: argparse.Namespace, session: Session, path: str, body: JsonMap) -> int:
     """Start an operation on a resource in a session; otherwise as `start`."""
     may_leave(arguments, session)
     action_id = begin(arguments, session, path, body)
     if arguments.no_wait:
         return 0
-    last = follow(
-        session,
-        lambda: find(session.client, action_id),
-        lambda action: (text(action.get("status")), line(action)),
-        ENDED,
-        None,
-        ("The action continues", f"heatlite action wait {action_id}"),
-    )
-    return 0 if last == "SUCCEEDED" else 1
+    return 0 if follow_action(session, action_id) == "SUCCEEDED" else 1
 
 
 def begin(arguments: argparse.Namespace, session: Session, path: str, body: JsonMap) -> str:
@@ -175,7 +167,7 @@ def delete(arguments: argparse.Namespace, host: Host) -> int:
         if not arguments.yes:
             _show_plan(arguments, host, session, "delete_members", options)
             agree(arguments, f"Delete {', '.join(arguments.members)} of {arguments.group}?")
-        return follow_action(arguments, session, arguments.group, {"delete_members": options})
+        return carry_out(arguments, session, arguments.group, {"delete_members": options})
 
 
 @commands.command(
@@ -236,7 +228,7 @@ def _as_planned(arguments: argparse.Namespace, host: Host, key: str, asked: Json
     with connect(arguments, host) as session:
         digest = _show_plan(arguments, host, session, key, asked)
         agree(arguments, "Do it?")
-        return follow_action(arguments, session, arguments.group, {key: {**asked, "plan_digest": digest}})
+        return carry_out(arguments, session, arguments.group, {key: {**asked, "plan_digest": digest}})
 
 
 def _show_plan(arguments: argparse.Namespace, host: Host, session: Session, key: str, asked: JsonMap) -> str:

@@ -4,7 +4,7 @@ import argparse
 
 from heatlite.cli.arguments import LIMIT, LISTING, WATCH, YES, CommandGroup, argument, filters, only
 from heatlite.cli.client import Object, an_object, objects, part, text
-from heatlite.cli.commands.actions import matching, pages, print_page
+from heatlite.cli.commands.actions import follow_action, matching, pages, print_page
 from heatlite.cli.output import plans, render
 from heatlite.cli.questions import agree, need_consent
 from heatlite.cli.session import Host, Session, connect
@@ -65,20 +65,20 @@ def show(arguments: argparse.Namespace, host: Host) -> int:
     examples=("approval approve 1f0c6f2e", "approval approve 1f0c6f2e -y --reason 'as agreed'"),
 )
 def approve(arguments: argparse.Namespace, host: Host) -> int:
-    """Approve, after a look at the content."""
+    """Approve, after a look at the content. Without a server, carry it out."""
     need_consent(arguments, "approve may begin an operation")
     with connect(arguments, host) as session:
         found = _find(session, arguments.approval)
-        draw(an_object(found, "content"))
+        content = an_object(found, "content")
+        draw(content)
         agree(arguments, f"Approve the {text(found['subject'])} of {_target(found)}?")
         body = {"digest": text(found["digest"]), "reason": arguments.reason}
         answer = session.client.request("POST", f"/approvals/{part(text(found['id']))}/approve", body)
-        decided = an_object(answer, "approval")
-    if decided.get("action_id"):
-        print(f"{_target(found)}: approved; heatlite action show {text(decided['action_id'])}")
-    else:
+        action_id = text(an_object(answer, "approval").get("action_id"))
         again = "it passes once the request is sent again, which a schedule or an expiry does itself"
-        print(f"{_target(found)}: approved; {again}")
+        print(f"{_target(found)}: approved; {f'heatlite action show {action_id}' if action_id else again}")
+        if action_id and session.embedded and "plan" in content and "not_before" not in content:
+            return 0 if follow_action(session, action_id) == "SUCCEEDED" else 1
     return 0
 
 

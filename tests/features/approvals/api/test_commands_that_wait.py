@@ -139,6 +139,9 @@ def test_without_waiting(waiting: Waiting, capsys: pytest.CaptureFixture[str]) -
     assert Here(waiting.heat)("down s -y") == 0, "without a server it does not wait"
     assert waiting.here("approval approve zz") != 0
     assert waiting.here("change-policy off s -y") == 0
+    capsys.readouterr()
+    assert Here(waiting.heat)(f"approval approve {pending(waiting.heat)[0]['id']} -y") == 0
+    assert "SUCCEEDED" in capsys.readouterr().out, "without a server this command carries it out"
 
 
 def in_file(folder: Path, body: Any) -> Path:
