@@ -1,5 +1,6 @@
 """Decisions of people about work of features, and what carries them out."""
 
+from collections.abc import Sequence
 from enum import StrEnum, auto
 from typing import Protocol
 
@@ -51,6 +52,9 @@ class Decider(Protocol):
 
     def content(self, target: str) -> JsonMap:
         """Return what will run, and where. Secrets are masked."""
+
+    def waiting(self, root_id: str | None = None) -> Sequence[Decision]:
+        """Return the step `ASKED` of all that waits, or of what waits in a tree."""
 
     def approve(self, context: Context, target: str, digest: str) -> None:
         """Approve, as by the feature's own route. Raises what refuses it."""

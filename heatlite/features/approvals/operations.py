@@ -1,7 +1,7 @@
 """Decisions: approve, reject, expire."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -293,13 +293,29 @@ class Approvals:
             pass  # another engine, or a decision, was first
 
     def settle(self) -> None:
-        """End the approvals of what has ended while the feature was off.
+        """Make up for what was asked, decided and ended while the feature was off.
 
         Raises DatabaseUnavailable.
         """
         for record in self._rows.lost():
             with self._store.transaction():
                 self._journal.moved(record, ended(record, ApprovalState.OBSOLETE))
+        for subject, decider in self._deciders().items():
+            waiting = {(one.root_id, one.target, one.digest) for one in decider.waiting()}
+            known = {(one.stack_id, _target(one), one.digest) for one in self._rows.pending(subject)}
+            for root_id in sorted({root for root, *_ in waiting ^ known}):
+                with self._store.transaction():
+                    root = self._store.stacks.lock(root_id)  # as each step of a decision does
+                    is_gone = root is None or root.deleted_at is not None
+                    self._settle_tree(subject, root_id, () if is_gone else decider.waiting(root_id))
+
+    def _settle_tree(self, subject: str, root_id: str, waiting: Sequence[Decision]) -> None:
+        targets = {one.target for one in waiting}
+        for record in self._rows.pending(subject, root_id):
+            if _target(record) not in targets:
+                self._journal.moved(record, ended(record, ApprovalState.OBSOLETE))
+        for one in waiting:
+            self.follow(one)
 
     def follow(self, decision: Decision) -> None:
         """Keep the approval of work of a feature. Call in the transaction of the step.
@@ -313,7 +329,8 @@ class Approvals:
         key = f"{decision.subject}:{decision.target}"
         found = self._rows.open(key)
         if decision.step is DecisionStep.ASKED:
-            if found is None or found.digest != decision.digest:
+            # Of runs that waited when approvals were introduced, no digest is known.
+            if found is None or found.digest not in ("", decision.digest):
                 new = self._asked(decision, key)
                 if found is not None:
                     self._journal.moved(found, replace(ended(found, ApprovalState.OBSOLETE), replaced_by=new.id))

@@ -91,7 +91,8 @@ class NodesFeature(Feature):
 
     def deciders(self, components: "Components") -> "Mapping[str, Decider]":
         from heatlite.features.nodes.api.deciding import NodeActionDecider, RunDecider
-        from heatlite.features.nodes.transitions import NODE_ACTION, PLAYBOOK_RUN
+        from heatlite.features.nodes.runs import PLAYBOOK_RUN
+        from heatlite.features.nodes.transitions import NODE_ACTION
 
         return {NODE_ACTION: NodeActionDecider(components), PLAYBOOK_RUN: RunDecider(components)}
 

@@ -11,7 +11,7 @@ from typing import Literal, cast
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from heatlite.core.actions.decisions import Decision, DecisionStep
+from heatlite.core.actions.decisions import DecisionStep
 from heatlite.core.actions.payloads import ActionInputs, PlaybookStage
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
@@ -36,10 +36,11 @@ from heatlite.engine.state.ways_out import acting
 from heatlite.engine.types.outputs import StackReader
 from heatlite.features.nodes.feature import NodeSettings
 from heatlite.features.nodes.playbook_text import NodeAttribute, Playbook, Stage, read_playbook
+from heatlite.features.nodes.runs import decision_of_run
 from heatlite.features.nodes.states import NodeActionState, PlaybookChanged, Requester
 from heatlite.features.nodes.store.records import NodeActionRecord, NodePlaybookRecord, NodeRecord
 from heatlite.features.nodes.store.store import NodeStore
-from heatlite.features.nodes.transitions import PLAYBOOK_RUN, NodeLedger, decision_line, new_action
+from heatlite.features.nodes.transitions import NodeLedger, decision_line, new_action
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from heatlite.store.store import Store
 from heatlite.template.expression import select
@@ -265,10 +266,7 @@ class Playbooks:
         self, step: DecisionStep, run: ActionRecord, context: Context, nodes: tuple[str, ...] = ()
     ) -> None:
         """Tell of a step of the decision about a run. Raises what refuses it."""
-        told = Decision(
-            step, PLAYBOOK_RUN, run.id, run.project, run.root_id, context, run.inputs.digest, nodes=nodes
-        )
-        self._store.listeners.decided(told)
+        self._store.listeners.decided(decision_of_run(step, run, context, nodes))
 
     def _stack(self, run: ActionRecord) -> StackRecord:
         stack = self._store.stacks.get(run.stack_id)

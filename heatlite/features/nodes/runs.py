@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from heatlite.core.actions.decisions import Decision, DecisionStep
 from heatlite.core.actions.payloads import ActionOutputs, FailedNodeAction, PlaybookStage, StageResult
 from heatlite.core.clock import Clock
+from heatlite.core.context import Context
 from heatlite.core.status import ENDED_ACTIONS, MAX_REASON, STATUS_AFTER, ActionStatus, Result, Status, Verb
 from heatlite.engine.execution.termination import outputs
 from heatlite.engine.state.unit_of_work import stack_event
@@ -21,6 +22,9 @@ from heatlite.features.nodes.store.records import NodeActionRecord, NodeTransiti
 from heatlite.features.nodes.store.store import NodeStore
 from heatlite.store.records import ActionRecord
 from heatlite.store.store import Store
+
+PLAYBOOK_RUN = "playbook_run"
+"""Subject of decisions."""
 
 GONE = "its run is no longer kept"
 
@@ -45,8 +49,7 @@ class Runs:
             status = Status.COMPLETE if after is ActionStatus.SUCCEEDED else Status.FAILED
             self._write_event(run, status, f"{title(run)}: {reason}")
         if run.status is ActionStatus.INIT and after in ENDED_ACTIONS:
-            ended = Decision(DecisionStep.ENDED, "playbook_run", run.id, run.project, run.root_id)
-            self._store.listeners.decided(ended)
+            self._store.listeners.decided(decision_of_run(DecisionStep.ENDED, run))
         self.advance(run.id)
 
     def advance(self, run_id: str) -> None:
@@ -129,6 +132,13 @@ def _taken_back(action: NodeActionRecord) -> NodeActionRecord:
 
 def _skipped(action: NodeActionRecord) -> NodeActionRecord:
     return replace(action, state=NodeActionState.CANCELLED, turn=False, error=SKIPPED)
+
+
+def decision_of_run(
+    step: DecisionStep, run: ActionRecord, by: Context | None = None, nodes: tuple[str, ...] = ()
+) -> Decision:
+    """Return a step of the decision about a run."""
+    return Decision(step, PLAYBOOK_RUN, run.id, run.project, run.root_id, by, run.inputs.digest, nodes=nodes)
 
 
 def title(run: ActionRecord) -> str:

@@ -22,8 +22,8 @@ EVENT = "NODE_ACTION"
 
 Such an event has the node's name, and the node action's id as physical id.
 """
-NODE_ACTION, PLAYBOOK_RUN = "node_action", "playbook_run"
-"""Subjects of decisions."""
+NODE_ACTION = "node_action"
+"""Subject of decisions."""
 EVENT_TYPE = "OS::Heat::NodeAction"
 
 

@@ -122,8 +122,8 @@ def check_known(database: Database, features: Sequence[Series]) -> list[Migratio
 def upgrade(database: Database, features: Sequence[Series]) -> list[str]:
     """Apply the missing migrations and return their names.
 
-    Of several processes one applies them, the others wait. A series without any gets all its tables at once on SQLite.
-    Raises EngineRunning while an engine uses a SQLite file without them.
+    Of several processes one applies them, the others wait. A new SQLite file gets its tables at once: scripts take
+    along the rows that others may have. Raises EngineRunning while an engine uses a SQLite file without them.
     """
     with _errors(database), database.backend.migrating(database):
         steps = check_known(database, features)
@@ -134,9 +134,10 @@ def upgrade(database: Database, features: Sequence[Series]) -> list[str]:
             if engine is not None:
                 raise EngineRunning(engine)  # of an older program, which needs the tables as they are
         done: list[str] = []
+        is_new = database.path is not None and not database.tables()
         for one in (CORE, *features):
             own = [step for step in steps if one.has(step.name)]
-            if _is_new(database, one, own):
+            if is_new and one.schema.exists():
                 done += _create(database, one)
                 continue
             runner = _runner(database, one)
@@ -144,13 +145,6 @@ def upgrade(database: Database, features: Sequence[Series]) -> list[str]:
                 runner.fake(FIRST)  # peewee looks for this name, and 0.1.0 has recorded others
             done += runner.up()
         return done
-
-
-def _is_new(database: Database, series: Series, steps: Sequence[MigrationScript]) -> bool:
-    """Return whether `_create` can make the tables of a series."""
-    if database.path is None or any(step.applied for step in steps):
-        return False
-    return not database.tables() if series is CORE else series.schema.exists()
 
 
 def _runner(database: Database, series: Series) -> "SeriesRunner":

@@ -131,6 +131,11 @@ class ApprovalStore(FeatureStore):
         which = f"(stack_id = ? OR id IN ({marks(ids)}))" if ids else "stack_id = ?"
         return self._table.select(f"WHERE {which} AND state IN ('PENDING', 'APPROVED')", (stack_id, *ids))
 
+    def pending(self, subject: str, stack_id: str | None = None) -> list[ApprovalRecord]:
+        """Return the approvals of a subject that wait, or those of a root stack."""
+        where, values = ("", ()) if stack_id is None else (" AND stack_id = ?", (stack_id,))
+        return self._table.select(f"WHERE state = 'PENDING' AND subject = ?{where}", (subject, *values))
+
     def count_pending(self, stack_id: str) -> int:
         """Return the number of approvals of a root stack that wait."""
         return self._pending([stack_id]).get(stack_id, 0)

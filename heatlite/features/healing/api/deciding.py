@@ -1,11 +1,14 @@
 """Decisions about proposed repairs, for lists of all approvals."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from heatlite.api.wire import views
+from heatlite.core.actions.decisions import Decision, DecisionStep
 from heatlite.core.context import Context
 from heatlite.core.json import JsonMap
 from heatlite.features.healing.parts import Healing
+from heatlite.features.healing.store.incidents import decision_of
 from heatlite.features.healing.store.store import HealingStore
 
 if TYPE_CHECKING:
@@ -30,6 +33,11 @@ class RepairDecider:
         made = self._core.of(Healing).loop
         plan = made.repairing.proposal(made.scene(root, self._core.clock.now()), incident)
         return {} if plan is None else views.repair(plan)
+
+    def waiting(self, root_id: str | None = None) -> Sequence[Decision]:
+        """Return the decisions about proposed repairs."""
+        found = self._core.store.of(HealingStore).incidents.proposed(root_id)
+        return [decision_of(DecisionStep.ASKED, one) for one in found]
 
     def approve(self, context: Context, target: str, digest: str) -> None:
         """Begin the repair."""

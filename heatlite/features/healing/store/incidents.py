@@ -166,6 +166,11 @@ class Incidents(RecordStore[IncidentRecord]):
         """Return the open incidents of a tree, oldest first."""
         return self._table.select("WHERE root_id = ? AND state <> ? ORDER BY created_at, id", (root_id, _CLOSED))
 
+    def proposed(self, root_id: str | None = None) -> list[IncidentRecord]:
+        """Return the incidents that propose a repair, or those of a tree."""
+        where, values = ("", ()) if root_id is None else (" AND root_id = ?", (root_id,))
+        return self._table.select(f"WHERE state = ?{where} ORDER BY id", (IncidentState.PROPOSED, *values))
+
     def open_of_resources(self, resource_ids: Sequence[str]) -> list[IncidentRecord]:
         """Return the open incidents of rows, oldest first."""
         out = self._table.select_in("WHERE resource_id IN () AND state <> ?", resource_ids, _CLOSED)

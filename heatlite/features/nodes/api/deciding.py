@@ -1,20 +1,23 @@
 """Decisions about node actions and runs, for lists of all approvals."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from heatlite.core.actions.decisions import Decision, DecisionStep
 from heatlite.core.context import Context
 from heatlite.core.errors import EntityNotFound
 from heatlite.core.json import JsonMap
 from heatlite.core.redaction.masking import Mask
-from heatlite.core.status import Status, Verb
+from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.features.nodes.feature import NodeSettings
 from heatlite.features.nodes.operations import NodeOperations
 from heatlite.features.nodes.redaction import NodeVeil
 from heatlite.features.nodes.requests import APPROVE
-from heatlite.features.nodes.runs import at_once, stage_names
+from heatlite.features.nodes.runs import at_once, decision_of_run, stage_names
 from heatlite.features.nodes.states import NodeState
 from heatlite.features.nodes.store.records import NodeActionRecord
 from heatlite.features.nodes.store.store import NodeStore
+from heatlite.features.nodes.transitions import decision_of
 from heatlite.store.records import ActionRecord
 
 if TYPE_CHECKING:
@@ -35,6 +38,11 @@ class NodeActionDecider:
         """Return the kind and the arguments."""
         found = self._rows.node_actions.get(target)
         return {} if found is None else work(self._core, found)
+
+    def waiting(self, root_id: str | None = None) -> Sequence[Decision]:
+        """Return the decisions about node actions that are no part of a run."""
+        alone = [one for one in self._rows.node_actions.unapproved(root_id) if one.run_id is None]
+        return [decision_of(DecisionStep.ASKED, one, Context(one.project, one.requested_by)) for one in alone]
 
     def approve(self, context: Context, target: str, digest: str) -> None:
         """Approve a node action."""
@@ -93,6 +101,18 @@ class RunDecider:
                 if (row.verb, row.status) == (Verb.CHECK, Status.FAILED):
                     found.setdefault(row.id, []).append("CHECK_FAILED")
         return found
+
+    def waiting(self, root_id: str | None = None) -> Sequence[Decision]:
+        """Return the decisions about runs."""
+        nodes: dict[str, dict[str, None]] = {}
+        for one in self._rows.node_actions.unapproved(root_id):
+            if one.run_id is not None:
+                nodes.setdefault(one.run_id, {})[one.node] = None
+        return [
+            decision_of_run(DecisionStep.ASKED, run, Context(run.project, run.requested_by), (*nodes[run.id],))
+            for run in map(self._found, nodes)
+            if run.status is ActionStatus.INIT
+        ]
 
     def approve(self, context: Context, target: str, digest: str) -> None:
         """Approve a run. One of an older version has no digest here."""

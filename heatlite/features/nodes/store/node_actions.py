@@ -88,6 +88,11 @@ class NodeActions(RecordStore[NodeActionRecord]):
         """Return the open node actions of a tree, by creation."""
         return self._table.select(f"WHERE root_id = ? AND {_OPEN} ORDER BY seq", (root_id,))
 
+    def unapproved(self, root_id: str | None = None) -> list[NodeActionRecord]:
+        """Return the node actions that wait for approval, or those of a tree, by creation."""
+        where, values = ("", ()) if root_id is None else (" AND root_id = ?", (root_id,))
+        return self._table.select(f"WHERE state = 'PENDING_APPROVE'{where} ORDER BY seq", values)
+
     def at_agents(self, root_id: str) -> list[str]:
         """Return the open node actions that reachable agents may have, as ids."""
         sql = (
