@@ -270,13 +270,12 @@ class Database:
 
     def _connection(self) -> Connection:
         state = self._state
-        if self.peewee.is_closed():
-            self._connect()
-        elif state.closer is not None:
-            return state.closer.connection
-        connection = self.backend.wrap(self.peewee.connection(), self._limits)  # type: ignore[no-untyped-call]
-        state.closer = _Closer(connection, self._errors)
-        return connection
+        if state.closer is None:
+            if self.peewee.is_closed():
+                self._connect()
+            connection = self.backend.wrap(self.peewee.connection(), self._limits)  # type: ignore[no-untyped-call]
+            state.closer = _Closer(connection, self._errors)
+        return state.closer.connection
 
     def _connect(self) -> None:
         """Open a connection.
