@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from heatlite.api.components import Components
-from heatlite.core.ids import new_id
 from heatlite.core.json import as_map
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Status, Verb
 from heatlite.engine.admission.claims import NewDefinition
@@ -56,7 +55,6 @@ class Keeping:
         new = [*reversed(missed)]
         new.append(
             RevisionRecord(
-                id=new_id(),
                 number=number,
                 requested_by=action.requested_by,
                 created_at=action.created_at,
@@ -105,13 +103,12 @@ class Keeping:
         elif after is ActionStatus.SUCCEEDED:
             stack = self._store.stacks.get(action.stack_id)
             for one in self.of_stack(stack)[:1] if stack is not None else ():
-                self._revisions.reach(one.id)
+                self._revisions.reach(action.stack_id, one.number)
 
 
 def _revision(stack: StackRecord, number: int, at: float, result: ActionStatus | None) -> RevisionRecord:
     """Return the definition of a stack as a revision without an action."""
     return RevisionRecord(
-        id=new_id(),
         number=number,
         requested_by=stack.username,
         created_at=at,

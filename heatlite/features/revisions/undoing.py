@@ -83,7 +83,7 @@ class Revisions:
         """Return one of the revisions found with its content."""
         for one in found:
             if one.number == number:
-                whole = one if isinstance(one, RevisionRecord) else self._revisions.get(one.id)
+                whole = one if isinstance(one, RevisionRecord) else self._revisions.get(stack.id, number)
                 if whole is not None:
                     return whole
         there_are = f"There are: {', '.join(str(one.number) for one in reversed(found))}."

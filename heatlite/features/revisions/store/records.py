@@ -9,7 +9,6 @@ from heatlite.core.status import ActionStatus
 class RevisionSummary(Struct, frozen=True):
     """A revision without its content."""
 
-    id: str
     number: int
     """From 1 on, for each stack."""
     requested_by: str

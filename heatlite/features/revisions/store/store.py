@@ -77,9 +77,9 @@ class RevisionStore(FeatureStore):
             found += self._table.select(f"{newest} AND result = ? {order}", (stack_id, str(ActionStatus.SUCCEEDED)))
         return found
 
-    def get(self, revision_id: str) -> RevisionRecord | None:
+    def get(self, stack_id: str, number: int) -> RevisionRecord | None:
         """Return a revision. None: it is not kept any more."""
-        return self._table.first("WHERE id = ?", (revision_id,))
+        return self._table.first("WHERE stack_id = ? AND number = ?", (stack_id, number))
 
     def delete(self, stack_id: str, last: int, but: int) -> None:
         """Remove the revisions of a stack up to the number `last`, except `but`."""
@@ -93,7 +93,7 @@ class RevisionStore(FeatureStore):
             "UPDATE revision SET result = ? WHERE stack_id = ? AND action_id = ?", (str(result), stack_id, action_id)
         )
 
-    def reach(self, revision_id: str) -> None:
+    def reach(self, stack_id: str, number: int) -> None:
         """Note that another action has reached the definition of a revision."""
-        sql = "UPDATE revision SET result = ? WHERE id = ?"
-        self.database.send(sql, (str(ActionStatus.SUCCEEDED), revision_id))
+        sql = "UPDATE revision SET result = ? WHERE stack_id = ? AND number = ?"
+        self.database.send(sql, (str(ActionStatus.SUCCEEDED), stack_id, number))

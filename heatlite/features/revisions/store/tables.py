@@ -8,7 +8,6 @@ from heatlite.store.tables.fields import ContentField, LongTextField
 class Revision(peewee.Model):
     """A definition that a root stack was given."""
 
-    id = peewee.CharField(max_length=36, primary_key=True)
     stack_id = peewee.CharField(max_length=36)
     number = peewee.IntegerField()
     template_id = peewee.CharField(max_length=64, index=True)

@@ -131,7 +131,7 @@ def check(server: Embedded, where: str) -> set[int]:
         seen.add(len(found))
         assert [one.number for one in found] == [*range(len(found), 0, -1)], where
         assert {one.result for one in found} == {"SUCCEEDED"}, where
-        newest, now = store.get(found[0].id), server.store.stacks.get(stack.id)
+        newest, now = store.get(stack.id, found[0].number), server.store.stacks.get(stack.id)
         assert newest is not None and now is not None
         assert (newest.template_id, newest.environment) == (now.template_id, now.environment), where
     assert server.store.inconsistencies(server.components.clock.now(), 0.0) == [], where
