@@ -324,10 +324,10 @@ def _changed(
     """Return a resource that changes. None: all of its properties do."""
     name, row, defined = item.name, item.row, level.definition.resources[item.name]
     types = defined.type, defined.mapped_type
-    mask, (new_redaction, old_redaction) = level.secret_mask(name), level.redactions()
+    mask = level.secret_mask(name)
     old: JsonMap = {}
     if row.properties:
-        old = _redacted(old_redaction, name, level.resources.type_of(row).schema.masked(row.properties))
+        old = _stored(level, name, level.resources.type_of(row).schema.masked(row.properties))
         old = as_map(mask.json(old))
     try:
         evaluated = level.wanted(name)
@@ -337,7 +337,7 @@ def _changed(
     given = {key: value for key, value in evaluated.properties.items() if value is not None}
     unknown = tuple(sorted(key for key, value in given.items() if has_unknown(value)))
     known: JsonMap = {key: value for key, value in given.items() if key not in unknown}
-    new = as_map(mask.json(_redacted(new_redaction, name, evaluated.kind.schema.masked(known))))
+    new = as_map(mask.json(_redacted(level.redactions()[0], name, evaluated.kind.schema.masked(known))))
     names = tuple(sorted(given)) if changed is None else changed
     return ChangedResource(item.path, action, row, *types, names, new, old, unknown)
 
@@ -382,11 +382,10 @@ def _differences(level: StackPreview, wanted: Wanted, row: ResourceRecord) -> tu
         parts = ignored_parts(schema, row.properties, before, ignored(wanted.definition, row.name))
         before = with_stored(row.properties, before, parts)
     names = sorted(schema.diff(before, wanted.properties))
-    new_redaction, old_redaction = level.redactions()
     new: JsonMap = {key: wanted.properties.get(key) for key in names}
     stored = schema.masked({key: row.properties.get(key) for key in names})
-    redacted = _redacted(new_redaction, row.name, schema.masked(new))
-    old = _redacted(old_redaction, row.name, stored)
+    redacted = _redacted(level.redactions()[0], row.name, schema.masked(new))
+    old = _stored(level, row.name, stored)
     if before is not row.properties:
         # An observed value is as secret as the stored one.
         observed_values = schema.masked({key: before.get(key) for key in names})
@@ -410,6 +409,16 @@ def changing(level: StackPreview, name: str, key: str) -> tuple[str, ...]:
     given = fields(written)
     used = requires(written if given is None else given.get(key))
     return tuple(sorted({other for other in used if not level.is_unchanged(other)}))
+
+
+def _stored(level: StackPreview, name: str, properties: JsonMap) -> JsonMap:
+    """Return stored properties as they are shown.
+
+    Those of a stack that never had hidden values have none, whatever its definition is by now.
+    """
+    if level.current is not None and not level.current.stack.sealed:
+        return {key: shown(value) for key, value in properties.items()}
+    return _redacted(level.redactions()[1], name, properties)
 
 
 def _redacted(redaction: Redaction | None, name: str, properties: JsonMap) -> JsonMap:

@@ -261,9 +261,11 @@ def test_differences_are_refused_or_wait(imported: Imported) -> None:
     plan = imported.plan(stack, ids, template=wanted, changes="list")
     (waiting,) = plan.later
     assert (waiting.path, waiting.action) == (("vol",), "update")
-    assert [one.name for one in waiting.differences] == ["size"]
+    assert [(one.name, one.old, one.new) for one in waiting.differences] == [("size", 1, 2)]
     stack = imported.done(stack, ids, template=wanted, changes="list")
-    assert imported.first_plan(stack) == {"vol": "update"}
+    following = cloudy.stacks.preview_update(cloudy.who, stack, StackRequest(), existing=True, plan=True).plan
+    assert following is not None
+    assert tuple(one for one in following.resources if one.action != "keep") == plan.later
     assert cloudy.row(stack, "vol").properties["size"] == 1
     cloudy.put(stack, wanted)
     assert cloudy.thing(stack, "vol")["size"] == 2
