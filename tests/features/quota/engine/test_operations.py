@@ -1,0 +1,128 @@
+"""Each operation that makes an object asks for room: what fits is done, what does not is left."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import pytest
+
+from heatlite.core.actions.repairs import RepairStep, Selection
+from heatlite.engine.state.group_requests import Adjustment, ResizeRequest, ScaleIn, ScaleOut
+from heatlite.engine.state.requests import Reach, StackRequest
+from heatlite.features.revisions.undoing import Revisions, UndoRequest
+from heatlite.store.records import StackRecord
+from tests.engine.conftest import resource, template
+from tests.features.quota.engine.test_admission import raise_limit, refused, reserved
+from tests.tables import sampled
+from tests.types.conftest import Cloudy
+
+NET: Final = resource("OS::Neutron::Net")
+GROUP: Final = resource("OS::Heat::AutoScalingGroup", min_size=0, max_size=9, desired_capacity=1, resource=NET)
+BASICS: Final = {"group": GROUP, "net": NET}
+MORE: Final = {**BASICS, "more": NET}
+
+
+class Scene:
+    """A stack with a network, and with another one in a group."""
+
+    def __init__(self, cloudy: Cloudy) -> None:
+        self.cloudy = cloudy
+        self.core = cloudy.components
+        self.stack = cloudy.made(MORE)
+        self.snapshot = self.core.snapshots.take(cloudy.who, cloudy.get(self.stack), "before").id
+        self.stack = cloudy.settle(cloudy.get(self.stack))
+        self.stack = cloudy.changed(self.stack, BASICS)
+
+    @property
+    def now(self) -> StackRecord:
+        return self.cloudy.get(self.stack)
+
+    def create(self) -> None:
+        self.cloudy.stacks.create(self.cloudy.who, StackRequest(name="new", template=template(net=NET)))
+
+    def update(self) -> None:
+        self.cloudy.stacks.update(self.cloudy.who, self.now, StackRequest(template=template(**MORE)), existing=True)
+
+    def converge(self) -> None:
+        self.cloudy.stacks.update(
+            self.cloudy.who, self.now, StackRequest(template=template(**MORE), converge=True), existing=True
+        )
+
+    def replace(self) -> None:
+        request = StackRequest(reach=Reach(replace=("net",)))
+        self.cloudy.stacks.update(self.cloudy.who, self.now, request, existing=True)
+
+    def replace_marked(self) -> None:
+        self.cloudy.stacks.update(self.cloudy.who, self.now, StackRequest(), existing=True)
+
+    def undo(self) -> None:
+        Revisions(self.core).undo(self.cloudy.who, self.now, UndoRequest(), {})
+
+    def restore(self) -> None:
+        self.core.snapshots.restore(self.cloudy.who, self.now, self.snapshot)
+
+    def scale_out(self) -> None:
+        self.core.groups.change(self.cloudy.who, self.now, "group", ScaleOut(1, ignore_cooldown=True))
+
+    def resize(self) -> None:
+        request = ResizeRequest(Adjustment.EXACT_CAPACITY, 2)
+        self.core.groups.change(self.cloudy.who, self.now, "group", request)
+
+    def replace_member(self) -> None:
+        (nested,) = self.cloudy.store.stacks.descendants(self.now)
+        (member,) = [row.name for row in self.cloudy.rows(nested)]
+        self.core.groups.replace_members(self.cloudy.who, self.now, "group", [member])
+
+    def heal(self) -> None:
+        asked = Selection({"net": RepairStep.REPLACE})
+        self.core.repairs.request(self.cloudy.who, self.now, asked, "/actions", {})
+
+    def recover(self) -> None:
+        self.core.groups.recover(self.cloudy.who, self.now, "net", RepairStep.REPLACE, {})
+
+
+OPERATIONS: Final[Mapping[str, Callable[[Scene], None]]] = {
+    name: made for name, made in vars(Scene).items() if callable(made) and not name.startswith("_")
+}
+MARKED: Final = frozenset({"replace_marked", "heal", "recover"})
+REPLACING: Final = MARKED | {"replace", "replace_member"}
+"""Operations after which there is as much as before."""
+
+
+def networks(cloudy: Cloudy) -> int:
+    return cloudy.count("network.network") - 1  # the external one is of another project
+
+
+@pytest.mark.parametrize("name", sampled(OPERATIONS, 4))
+def test_an_operation_needs_room(cloudy: Cloudy, name: str) -> None:
+    """Laws 3.1, 3.2, 3.4, 3.6: for one network more, though a replacement ends with as many."""
+    scene = Scene(cloudy)
+    if name in MARKED:
+        cloudy.mark(scene.stack, "net")
+    raise_limit(cloudy, network=2)
+    known = actions(cloudy)
+    assert refused(cloudy, lambda: OPERATIONS[name](scene)) == {"network.network": (2, 2, 0, 1, 1)}
+    assert actions(cloudy) == known
+    raise_limit(cloudy, network=3)
+    OPERATIONS[name](scene)
+    cloudy.wait_for(lambda: not any(cloudy.store.actions.count_live().values()))
+    assert (networks(cloudy), reserved(cloudy)) == (2 if name in REPLACING else 3, 0)
+    assert cloudy.get(scene.stack).status == "COMPLETE", cloudy.why(scene.now)
+
+
+@pytest.mark.slow
+def test_what_needs_nothing_is_never_refused(cloudy: Cloudy) -> None:
+    """Law 3.5: a project may be above its limit."""
+    scene = Scene(cloudy)
+    raise_limit(cloudy, network=0)
+    stack = cloudy.resume(cloudy.suspend(cloudy.check(scene.stack)))
+    scene.core.snapshots.take(cloudy.who, cloudy.get(stack), "later")
+    stack = cloudy.changed(cloudy.settle(cloudy.get(stack)), {**BASICS, "net": resource("OS::Neutron::Net", name="b")})
+    scene.core.groups.change(cloudy.who, cloudy.get(stack), "group", ScaleIn(1, ignore_cooldown=True))
+    cloudy.wait_for(lambda: not any(cloudy.store.actions.count_live().values()))
+    stack = cloudy.changed(stack, {"group": GROUP})
+    assert networks(cloudy) == 0
+    assert cloudy.delete(stack).status == "COMPLETE"
+
+
+def actions(cloudy: Cloudy) -> object:
+    return cloudy.store.database.read("SELECT COUNT(*) FROM action")
