@@ -57,6 +57,9 @@ class UnavailableType(Struct, frozen=True):
     def property_types(self) -> Mapping[str, PropertyType]:
         return {}
 
+    def first_unknown(self, path: Sequence[str]) -> str:
+        return ""
+
     def comes_after(self, own: Mapping[str, object], kind: str, other: Mapping[str, object]) -> bool:
         return False
 

@@ -344,6 +344,11 @@ class Resource(Handlers, Generic[P_co]):
         return cls.schema.kind_of(path)
 
     @classmethod
+    def first_unknown(cls, path: Sequence[str]) -> str:
+        """The first step of a path into properties that no value has, or ""."""
+        return cls.schema.first_unknown(path)
+
+    @classmethod
     def description(cls) -> str:
         """The class's docstring; "" where it has none of its own."""
         return inspect.cleandoc(cls.__doc__ or "")

@@ -525,6 +525,28 @@ class Schema:
         return "" if field is None or field.kind is PropertyKind.ANY else field.kind.value
 
     @classmethod
+    def first_unknown(cls, path: Sequence[str]) -> str:
+        """Return the first step of a path into properties that no value has.
+
+        "" if each may be there. Steps are those of a JSON Pointer: ``-`` stands for a further item of a list.
+        """
+        schema: type[Schema] | None = cls
+        field: Field | None = None
+        for step in path:
+            if schema is not None:
+                field = schema.fields.get(step)
+                if field is None:
+                    return step
+            elif field is None or field.kind in (PropertyKind.MAP, PropertyKind.ANY):
+                return ""  # it may have any
+            elif field.kind is not PropertyKind.LIST or not (step.isdecimal() or step == "-"):
+                return step
+            else:
+                field = field.item
+            schema = None if field is None else field.schema
+        return ""
+
+    @classmethod
     def _take(cls, values: Mapping[str, object], path: Path, faults: list[Fault]) -> dict[str, object]:
         fields, misspelt = cls.fields, set[str]()
         for name in () if values.keys() <= fields.keys() else values:

@@ -5,12 +5,12 @@ under ``resources:`` for a resource or a pattern of names. The template wins. An
 properties, which stands for all below it, or ``*`` for all properties. Entries are literal: a check knows no values.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from heatlite.core.json import steps
 from heatlite.template.expression import MapOf
-from heatlite.template.types import Fault
+from heatlite.template.types import Fault, ResourceTypeView
 
 if TYPE_CHECKING:
     from heatlite.template.document import Definition
@@ -37,10 +37,10 @@ class Ignored:
         return self._all or any(path[: len(one)] == one for one in self._paths)
 
 
-def entry_faults(entries: object, properties: Collection[str] | None = None) -> Iterator[Fault]:
+def entry_faults(entries: object, view: ResourceTypeView | None = None) -> Iterator[Fault]:
     """Return the faults of ``ignore_drift: …``.
 
-    `properties` are those of the type; None: they do not matter.
+    `view` is that of the type; None: its properties do not matter.
     """
     if not isinstance(entries, list):
         yield Fault((), "ignore_drift must be a list of paths, without functions", "ignore_drift: [/metadata/tier]")
@@ -48,8 +48,12 @@ def entry_faults(entries: object, properties: Collection[str] | None = None) -> 
     for at, entry in enumerate(entries):
         if not isinstance(entry, str) or entry != ALL and not entry.startswith("/"):
             yield Fault((at,), f'"{entry}" is no path of a property', 'such as /metadata/tier, or "*" for all')
-        elif properties is not None and entry != ALL and steps(entry)[0] not in properties:
-            yield Fault((at,), f'the type has no property "{steps(entry)[0]}"', f"one of {', '.join(properties)}")
+        elif view is not None and entry != ALL:
+            name, *_ = path = steps(entry)
+            if name not in view.property_types():
+                yield Fault((at,), f'the type has no property "{name}"', f"one of {', '.join(view.property_types())}")
+            elif unknown := view.first_unknown(path):
+                yield Fault((at,), f'property "{name}" has no "{unknown}", as {entry} says')
 
 
 def ignored(definition: "Definition", name: str) -> Ignored:

@@ -75,6 +75,9 @@ class Provider:
         schema = self.template.parameters.get(str(path[0])) if path else None
         return "" if schema is None or len(path) > 1 else _KINDS[schema.type]
 
+    def first_unknown(self, path: Sequence[str]) -> str:  # noqa: ARG002
+        return ""
+
     def check_properties(self, given: Mapping[str, object]) -> list[Fault]:
         schemas = self.template.parameters
         faults: list[Fault] = []

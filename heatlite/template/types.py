@@ -81,6 +81,12 @@ class ResourceTypeView(Protocol):
     def property_types(self) -> Mapping[str, PropertyType]:
         """The properties by name."""
 
+    def first_unknown(self, path: Sequence[str]) -> str:
+        """Return the first step of a path into properties that no value has.
+
+        "" if each may be there.
+        """
+
     def check_properties(self, given: Mapping[str, object]) -> list[Fault]:
         """Faults of `given`: resolved values, in which UNKNOWN may stand anywhere."""
 

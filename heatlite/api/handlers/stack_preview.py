@@ -63,8 +63,8 @@ class StackPreview:
                 raise HTTPBadRequest(f"{text} {features_off(self._off)}".rstrip())
             resp.media = self._preview(req, stack, stack_bodies.change(body, self._further), True)
             return
-        if len(as_map(body)) > 1:
-            raise HTTPBadRequest(f"The preview of {name} takes no other key.")
+        if others := sorted(as_map(body).keys() - {name}):
+            raise HTTPBadRequest(f"The preview of {name} takes no other key, such as {', '.join(others)}.")
         value = as_map(body)[name]
         if name == DELETE:
             plan = self._stacks.preview_deletion(req.caller, stack, stack_bodies.deletion(value))

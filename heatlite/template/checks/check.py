@@ -391,7 +391,7 @@ class _Checker:
         entries = written(resource.update_policy)
         if entries is not None:
             given = {key: value for key, value in given.items() if key != IGNORE_DRIFT}
-            wrong = entry_faults(entries, view.property_types())
+            wrong = entry_faults(entries, view)
             found += [replace(fault, path=(IGNORE_DRIFT, *fault.path)) for fault in wrong]
         for fault in (*found, *view.check_update_policy(given)):
             self.findings.add(
@@ -408,7 +408,7 @@ class _Checker:
         blocks = as_map(self.definition.environment.resource_registry.get("resources"))
         block = as_map(blocks.get(resource.name))
         path = ("resource_registry", "resources", resource.name, IGNORE_DRIFT)
-        for fault in entry_faults(block[IGNORE_DRIFT], view.property_types()) if IGNORE_DRIFT in block else ():
+        for fault in entry_faults(block[IGNORE_DRIFT], view) if IGNORE_DRIFT in block else ():
             self.findings.add(ValidationPhase.RESOURCES, Problem((*path, *fault.path), fault.text, fault.hint))
 
     def _property_faults(self, view: ResourceTypeView, given: Mapping[str, object]) -> Sequence[Fault]:

@@ -1,12 +1,14 @@
 """Differences that the definition ignores (acceptance 6)."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 
 from heatlite.core.errors import HTTPBadRequest, StackValidationFailed
 from heatlite.core.json import JsonMap
+from heatlite.engine.state.requests import StackRequest
 from heatlite.features.drift.states import DriftState
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import Engine, resource, template, thing
@@ -108,6 +110,29 @@ def test_adding_one_touches_no_object(engine: Engine) -> None:
 def test_what_is_wrong(engine: Engine, policy: object, text: str) -> None:
     with pytest.raises(StackValidationFailed, match=text):
         engine.create(template(a=drifting(update_policy={"ignore_drift": policy})))
+
+
+PATHS = {
+    "/rules": "", "/rules/2": "", "/rules/-": "", "/rules/2/port_range_min": "", "/rules/2/nope": "nope",
+    "/rules/nope": "nope", "/name": "", "/name/x": "x", "/name/0": "0", "/nope": "nope", "*": "",
+}  # fmt: skip
+"""Paths into the properties of a security group, and the step that leads nowhere."""
+
+
+@pytest.mark.parametrize("in_template", [True, False])
+def test_paths_that_the_type_does_not_have(cloudy: Cloudy, in_template: bool) -> None:
+    told = {}
+    for path in PATHS:
+        entries = {"ignore_drift": [path]}
+        sg = resource("OS::Neutron::SecurityGroup", keys={"update_policy": entries} if in_template else {})
+        blocks = {} if in_template else {"resource_registry": {"resources": {"sg": entries}}}
+        try:
+            request = StackRequest(name="s", template=template(sg=sg), environment=blocks)
+            cloudy.stacks.preview_create(cloudy.who, request)
+            told[path] = ""
+        except StackValidationFailed as error:
+            told[path] = re.findall(r'has no (?:property )?"(\w+)"', error.message)[0]
+    assert told == PATHS
 
 
 def test_what_is_wrong_in_an_environment(engine: Engine) -> None:
