@@ -1,4 +1,4 @@
-"""Each operation that makes an object asks for room: what fits is done, what does not is left."""
+"""Operations that make objects ask for room; the others never do."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -94,7 +94,7 @@ def networks(cloudy: Cloudy) -> int:
 
 @pytest.mark.parametrize("name", sampled(OPERATIONS, 4))
 def test_an_operation_needs_room(cloudy: Cloudy, name: str) -> None:
-    """Laws 3.1, 3.2, 3.4, 3.6: for one network more, though a replacement ends with as many."""
+    """Laws 3.1, 3.2, 3.4, 3.6. A replacement needs one more for a while, too."""
     scene = Scene(cloudy)
     if name in MARKED:
         cloudy.mark(scene.stack, "net")
