@@ -853,6 +853,19 @@ def test_a_misspelt_resource_is_answered_with_its_name(
     assert capsys.readouterr().err.endswith(told)
 
 
+@pytest.mark.parametrize(
+    "line", ["up s.yaml -y --target netwrk", "plan s.yaml --exclude netwrk", "down s -y --retain netwrk"]
+)
+def test_a_misspelt_choice_is_answered_with_its_name(
+    heat: Heat, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("s.yaml").write_text(json.dumps(template(network=value("x"))))
+    heat.create(template(network=value("x")))
+    assert Here(heat)(line) == 1
+    assert 'did you mean "network"?' in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["up", "plan"])
 def test_a_stack_in_the_place_of_a_file(
     heat: Heat, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -23,6 +23,7 @@ from heatlite.engine.types.resource_factory import NestedView, ResourceFactory
 from heatlite.plugin.nested import StackResource
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.store.store import Store
+from heatlite.template.source.problems import nearest
 
 
 class DeletionPlan(Struct, frozen=True):
@@ -133,7 +134,9 @@ def _required(
 
     Raises HTTPBadRequest.
     """
-    _refuse([path for path in retain if path.partition("/")[0] not in current], f"there is no such resource in {stack}")
+    if unknown := [path for path in retain if path.partition("/")[0] not in current]:
+        hint = nearest(unknown[0], current)
+        _refuse(unknown, f"there is no such resource in {stack}{f' ({hint})' if hint else ''}")
     _refuse([path for path in retain if "/" in path], "what is nested cannot be retained")
     _refuse([name for name in retain if not _is_own(current[name])], "the stack has made no object that could stay")
     by_id = {row.id: name for name, row in current.items()}

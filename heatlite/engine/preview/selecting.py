@@ -14,6 +14,7 @@ from heatlite.engine.preview.preview import PreviewItem, StackPreview
 from heatlite.engine.preview.preview_views import ChosenPart, changing
 from heatlite.engine.state.requests import Reach
 from heatlite.template.expression import has_unknown
+from heatlite.template.source.problems import nearest
 
 ENTERED = frozenset({Outcome.KEEP, Outcome.UPDATE})
 """Outcomes of the resource of a nested stack that leave its members their own."""
@@ -93,7 +94,9 @@ def choose(preview: StackPreview, reach: Reach) -> ChosenPart:
     asked = dict.fromkeys([*reach.target, *reach.exclude, *reach.replace])
     if unknown := [path for path in asked if path not in whole.entries]:
         text = f"There is no resource {', '.join(unknown)}, neither in stack {preview.resources.stack.name} nor in its"
-        raise HTTPBadRequest(f"{text} new template. Nothing was done. The plan has all paths.")
+        hint = nearest(unknown[0], whole.entries)
+        done = f"Nothing was done; {hint}" if hint else "Nothing was done. The plan has all paths."
+        raise HTTPBadRequest(f"{text} new template. {done}")
     parts = dict.fromkeys(reach.replace, RepairPart.NAMED)
     outside: list[str] = []
     if reach.target:
