@@ -99,6 +99,8 @@ def planned(facts: Object) -> PlanFacts:
     paths, alerts = guard.get("not_taken_back"), guard.get("alerts")
     wanted = " or ".join(map(_condition, alerts)) if isinstance(alerts, list) else "each on the stack"
     lines = [f"guard  {told(int(text(guard.get('bake')) or 0))}, alerts: {wanted}"]
+    if guard.get("unknown") != "pass":
+        lines.append("it ends only once a source of alerts was heard, or by `heatlite end-bake`; else --unknown pass")
     if isinstance(paths, list) and paths:
         lines.append(f"not taken back, made again: {', '.join(map(text, paths))}")
     return PlanFacts(lines)

@@ -40,9 +40,11 @@ def test_the_lines_of_a_plan() -> None:
     guard = {"bake": 600, "alerts": [{"labels.s": ["a", "b"], "labels.t": ["c"]}], "not_taken_back": ["v", "g/0"]}
     assert [*planned({"guard": guard}).lines] == [
         "guard  10m, alerts: labels.s=a|b and labels.t=c",
+        "it ends only once a source of alerts was heard, or by `heatlite end-bake`; else --unknown pass",
         "not taken back, made again: v, g/0",
     ]
-    assert [*planned({"guard": {"bake": 61, "not_taken_back": []}}).lines] == ["guard  61s, alerts: each on the stack"]
+    guard = {"bake": 61, "unknown": "pass", "not_taken_back": []}
+    assert [*planned({"guard": guard}).lines] == ["guard  61s, alerts: each on the stack"]
     assert [*planned({}).lines] == []
 
 

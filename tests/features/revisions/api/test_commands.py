@@ -99,7 +99,7 @@ def test_an_undo_with_a_guard(
     monkeypatch.setattr("sys.stdin", Typed("n\n"))
     assert here("undo s --bake 10m --alert labels.severity=critical") == 1
     said = capsys.readouterr().out
-    assert "\nguard  10m, alerts: labels.severity=critical\nnot taken back, made again: a\n" in said
+    assert "\nguard  10m, alerts: labels.severity=critical\n" in said and "\nnot taken back, made again: a\n" in said
     monkeypatch.setattr("sys.stdin", Typed("y\n"))
     assert here("undo s --bake 0 --unknown pass") == 0
     action = heat.get(f"/actions/{revisions(heat, path)[-1]['action_id']}")["action"]
