@@ -47,7 +47,8 @@ from .conftest import Heat, new_project
 
 POLICY = {"healing_policy": "2026-11-22", "mode": "propose"}
 IDS = count(1)
-NAMES = ("a", "b", "c", "d")
+RANDOM = "OS::Heat::RandomString"
+NAMES = ("a", "b", "c", "d", "e")
 TEMPLATE = {
     "heat_template_version": "2021-04-16",
     "parameters": {"p": {"type": "string", "default": ""}},
@@ -69,7 +70,8 @@ class World:
         self.repairs = server.components.repairs
         self.now = server.components.clock.now()
         self.heat: Heat = new_project(server)
-        resources = {name: {"type": "OS::Heat::RandomString"} for name in self._names.values()}
+        types = {name: "OS::Heat::TestResource" if key == "e" else RANDOM for key, name in self._names.items()}
+        resources = {name: {"type": one} for name, one in types.items()}
         self.path = self.heat.create({**TEMPLATE, "resources": resources}, wait=False)
         self.id = self.path.rpartition("/")[2]
         with self.store.transaction():
@@ -83,10 +85,10 @@ class World:
             )
             self.store.resources.insert_many([
                 ResourceRecord(
-                    identifier(), self.id, name, "OS::Heat::RandomString", "OS::Heat::RandomString", Verb.CREATE,
-                    Status.COMPLETE, "state changed", self.now, self.now, name, name,
+                    identifier(), self.id, name, one, one, Verb.CREATE, Status.COMPLETE, "state changed", self.now,
+                    self.now, name, name, {} if one == RANDOM else {"value": "test_string"},
                 )
-                for name in self._names.values()
+                for name, one in types.items()
             ])
             self.engine(is_up=True)
 
@@ -183,25 +185,32 @@ def protected_resource(world: World) -> None:
     world.store.resources.save_many([replace(row, protection=ProtectionRecord("mia", world.now))])
 
 
-@_state("marked", uses="b brakes")
+@_state("marked", uses="b")
 def marked(world: World) -> None:
     row = replace(world.row("b"), verb=Verb.CHECK, status=Status.FAILED, status_reason="disk errors")
     world.store.resources.save_many([row])
 
 
-@_state("failed", "marked", uses="b c state brakes")
+@_state("marked", "protected", uses="b plan")
+def protected_mark(world: World) -> None:
+    """No repair replaces it until it is unprotected."""
+    marked(world)
+    world.store.resources.save_many([replace(world.row("b"), protection=ProtectionRecord("mia", world.now))])
+
+
+@_state("failed", "marked", uses="b c state")
 def failed_and_marked(world: World) -> None:
     """A failed stack holds each repair."""
     marked(world)
     _failed(world, "No space")
 
 
-@_state("failed", uses="c state brakes")
+@_state("failed", uses="c state")
 def failed(world: World) -> None:
     _failed(world, "No space")
 
 
-@_state("failed", "quota", uses="c state brakes")
+@_state("failed", "quota", uses="c state")
 def over_quota(world: World) -> None:
     _failed(world, "OverQuota: quota exceeded for cores")
 
@@ -212,19 +221,19 @@ def _failed(world: World, reason: str) -> None:
     _in_state(world, Verb.CREATE, Status.FAILED, f"Resource CREATE failed: {reason}")
 
 
-@_state("leftover", uses="c state brakes")
+@_state("leftover", uses="c state")
 def leftover(world: World) -> None:
     row = replace(world.row("c"), verb=Verb.DELETE, status=Status.FAILED, status_reason="in use by port x")
     world.store.resources.save_many([row])
     _in_state(world, Verb.UPDATE, Status.FAILED, "Resource UPDATE failed: in use by port x")
 
 
-@_state("failed", "no_rollback", uses="state brakes")
+@_state("failed", "no_rollback", uses="state")
 def no_rollback(world: World) -> None:
     _in_state(world, Verb.UPDATE, Status.FAILED, f"x. {NOT_ROLLED_BACK}the clean-up had begun")
 
 
-@_state("failed", "no_rollback", uses="action state brakes plan")
+@_state("failed", "no_rollback", uses="action state plan")
 def update_failed(world: World) -> None:
     """There is an earlier definition."""
     world.heat.call("PATCH", world.path, {"tags": "x"}, code=202)
@@ -233,7 +242,7 @@ def update_failed(world: World) -> None:
     _in_state(world, Verb.UPDATE, Status.FAILED, "Resource UPDATE failed: No space")
 
 
-@_state("failed", uses="state brakes")
+@_state("failed", uses="state")
 def delete_failed(world: World) -> None:
     _in_state(world, Verb.DELETE, Status.FAILED, "in use")
 
@@ -326,7 +335,7 @@ def node_unreachable(world: World) -> None:
     _work(world, node, NodeActionState.PENDING_SCHEDULE)
 
 
-@_state("node_unhealthy", "marked", uses="b brakes")
+@_state("node_unhealthy", "marked", uses="b")
 def node_unhealthy(world: World) -> None:
     marked(world)
     _work(world, _node(world, "b", NodeState.UP), NodeActionState.PENDING_SCHEDULE)
@@ -357,13 +366,13 @@ def incident_held(world: World) -> None:
     _incident(world, "a", IncidentState.OBSERVED, reason=Brake.IN_GRACE, also=(Brake.CONFIRMING,))
 
 
-@_state("incident_held", "storm", uses="brakes")
+@_state("incident_held", "storm")
 def storm(world: World) -> None:
     world.store.of(HealingStore).sources.begin_storm(world.heat.project, "grafana", world.now)
     _incident(world, "b", IncidentState.OBSERVED, source="grafana", reason=Brake.STORM)
 
 
-@_state("breaker", "scope_suspended", uses="brakes")
+@_state("breaker", "scope_suspended")
 def scopes(world: World) -> None:
     record = HealingScopeRecord(world.id, "type:OS::Heat::RandomString", world.now, True, 3)
     world.store.of(HealingStore).scopes.save(record)
@@ -380,7 +389,7 @@ def _incident(world: World, name: str, state: IncidentState, source: str = "aler
     ])
 
 
-@_state("approval", "marked", uses="d brakes plan")
+@_state("approval", "marked", uses="d plan")
 def proposed(world: World) -> None:
     policy = HealingPolicyRecord(world.id, {**POLICY, "max_unhealthy": 4}, 1, "mia", world.now)
     world.store.of(HealingStore).policies.put(policy)
@@ -428,7 +437,7 @@ def restricted(world: World) -> None:
     world.store.stacks.save(replace(world.stack, restricted=Restriction(world.now, identifier(), ("a", "b"), True)))
 
 
-@_state("baking", uses="action state brakes")
+@_state("baking", uses="action state")
 def baking(world: World) -> None:
     action = world.action(Verb.UPDATE, ActionStatus.RUNNING)
     _in_state(world, Verb.UPDATE, Status.IN_PROGRESS, "Baking")
@@ -478,10 +487,11 @@ def behind(world: World) -> None:
 
 @_state("drift")
 def drift(world: World) -> None:
-    row = world.row("a")
+    row = world.row("e")
+    world.store.resources.save_many([replace(row, data={"live": "by hand"})])
     record = DriftRecord(
         row.id, world.heat.project, world.id, world.id, DriftState.DRIFTED, world.now, world.now,
-        differences=(Difference("/length", 8, 9),), number=1,
+        differences=(Difference("/value", "test_string", "by hand"),), number=1,
     )
     world.store.of(DriftStore)._table.insert([record])
 

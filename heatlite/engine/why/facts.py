@@ -13,8 +13,8 @@ from heatlite.core.status import NOT_ROLLED_BACK, ActionStatus, Status, Verb, st
 from heatlite.core.wire.why import Fact, WayOut, words
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.hooks import waits_at, waits_until
-from heatlite.engine.state.ways_out import stack_path, unprotect
-from heatlite.engine.why.tree import ExplainedTree, Told
+from heatlite.engine.state.ways_out import stack_path
+from heatlite.engine.why.tree import ExplainedTree, Told, is_marked
 from heatlite.engine.why.ways import WayCall, Ways, resource_path
 from heatlite.store.audit import AuditOutcome
 from heatlite.store.records import ActionRecord, ResourceRecord, ServiceRecord, StackRecord
@@ -399,7 +399,7 @@ def _attempts(tree: ExplainedTree) -> Iterator[Told]:
 
 def _failures(tree: ExplainedTree) -> Iterator[Told]:
     nested = {one.id for one in tree.stacks}
-    failed = [row for row in tree.rows if _is(row, Status.FAILED) and not _is_marked(row)]
+    failed = [row for row in tree.rows if _is(row, Status.FAILED) and not is_marked(row)]
     inside = {row.stack_id for row in failed}
     own = [row for row in failed if not (row.physical_id in nested and row.physical_id in inside)]
     causes = [row for row in own if not row.state_without_lock.status_reason.endswith(CONSEQUENCE)] or own
@@ -416,7 +416,7 @@ def _failures(tree: ExplainedTree) -> Iterator[Told]:
         fact = Fact(code=code, what="resource", path=path, id=row.id, since=since, text=text, way_out=steps)
         yield Told(fact, row.stack_id)
     verb, status = tree.root.state_without_lock
-    has_failed = status is Status.FAILED and not (verb is Verb.CHECK and any(map(_is_marked, tree.rows)))
+    has_failed = status is Status.FAILED and not (verb is Verb.CHECK and tree.marked)
     if not causes and (has_failed or (verb, status) == (Verb.ROLLBACK, Status.COMPLETE)):
         root = tree.root
         text = f"{root.name} is {state(verb, status)}: {root.status_reason}"
@@ -434,11 +434,6 @@ def _is(row: ResourceRecord, status: Status) -> bool:
     return row.state_without_lock.status is status
 
 
-def _is_marked(row: ResourceRecord) -> bool:
-    now = row.state_without_lock
-    return now.verb is Verb.CHECK and now.status is Status.FAILED
-
-
 def _after_failure(tree: ExplainedTree) -> list[WayOut]:
     """Return the ways on from a failed stack."""
     root, ways = tree.root, Ways(tree)
@@ -452,8 +447,7 @@ def _after_failure(tree: ExplainedTree) -> list[WayOut]:
             case Verb.CREATE | Verb.UPDATE:
                 ways.act(Operation.RETRY, root, "continues where it has failed", f"heatlite retry {name}")
             case Verb.DELETE:
-                for stack, row in _held_from_deletion(tree):
-                    _unprotect(ways, stack, row)
+                ways.unprotect()
                 call = WayCall("DELETE", stack_path(root))
                 after = len(ways.steps) - 1 if ways.steps else None
                 ways.operation(Operation.DELETE, root, "tries again", f"heatlite down {name}", call, after)
@@ -497,22 +491,8 @@ def _not_rolled_back(tree: ExplainedTree) -> Iterator[Told]:
 # -- states that the next operation meets -----------------------------------------------------------
 
 
-def _held_from_deletion(tree: ExplainedTree) -> Iterator[tuple[StackRecord, ResourceRecord | None]]:
-    """Yield what is protected: stacks, and resources with theirs."""
-    for stack in tree.stacks:
-        if stack.protection is not None:
-            yield stack, None
-    for row in tree.rows:
-        if row.protection is not None:
-            yield tree.by_id[row.stack_id], row
-
-
-def _unprotect(ways: Ways, stack: StackRecord, row: ResourceRecord | None) -> None:
-    ways.request(Operation.UNPROTECT, stack, unprotect(stack, None if row is None else row.name))
-
-
 def _protected(tree: ExplainedTree) -> Iterator[Told]:
-    for stack, row in _held_from_deletion(tree):
+    for stack, row in tree.protected:
         yield _protection(tree, stack, row)
 
 
@@ -523,7 +503,7 @@ def _protection(tree: ExplainedTree, stack: StackRecord, row: ResourceRecord | N
     where = "" if path is None else f"{path} is "
     reason = f": {held.reason}" if held.reason else ""
     ways = Ways(tree)
-    _unprotect(ways, stack, row)
+    ways.lift(stack, row)
     fact = Fact(
         code="protected",
         what="stack" if row is None else "resource",
@@ -554,9 +534,8 @@ def _restricted(tree: ExplainedTree) -> Iterator[Told]:
 def _marked(tree: ExplainedTree) -> Iterator[Told]:
     """Yield the resources that the next update replaces."""
     nested = {one.id for one in tree.stacks}
-    marked = [row for row in tree.rows if _is_marked(row)]
-    inside = {row.stack_id for row in marked}
-    for row in marked:
+    inside = {row.stack_id for row in tree.marked}
+    for row in tree.marked:
         if row.physical_id in nested and row.physical_id in inside and not (row.health and row.health.marked):
             continue  # as its members
         path, now = tree.path(row.stack_id, row.name) or row.name, row.state_without_lock

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from heatlite.core.context import Context
 from heatlite.core.errors import HeatliteError
+from heatlite.core.status import Status, Verb
 from heatlite.core.wire.why import Fact
 from heatlite.engine.state.conflict_rules import Operation, holder, refusal
 from heatlite.store.audit import AuditRecord
@@ -23,6 +24,12 @@ class Told(Struct, frozen=True):
     """The stack that it is about."""
     rule: str = SHOW
     """The rule of access of those who see it."""
+
+
+def is_marked(row: ResourceRecord) -> bool:
+    """Return True for a resource that is CHECK_FAILED, perhaps below a lock."""
+    now = row.state_without_lock
+    return now.verb is Verb.CHECK and now.status is Status.FAILED
 
 
 class ExplainedTree(Struct, frozen=True, dict=True):
@@ -67,6 +74,17 @@ class ExplainedTree(Struct, frozen=True, dict=True):
     def live(self) -> Sequence[ActionRecord]:
         """The actions that hold their targets."""
         return [one for one in self.actions if one.id in self.holding]
+
+    @cached_property
+    def protected(self) -> Sequence[tuple[StackRecord, ResourceRecord | None]]:
+        """Protected stacks, and protected resources with their stacks."""
+        stacks = [(one, None) for one in self.stacks if one.protection is not None]
+        return [*stacks, *((self.by_id[row.stack_id], row) for row in self.rows if row.protection is not None)]
+
+    @cached_property
+    def marked(self) -> Sequence[ResourceRecord]:
+        """The rows that the next update replaces."""
+        return [row for row in self.rows if is_marked(row)]
 
     def above(self, stack: StackRecord) -> list[StackRecord]:
         """Return the ancestors of a stack, the parent first."""

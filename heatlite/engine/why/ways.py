@@ -9,7 +9,7 @@ from urllib.parse import quote
 from msgspec import Struct
 from msgspec.structs import replace
 
-from heatlite.core.errors import StackLocked
+from heatlite.core.errors import HeatliteError, StackLocked
 from heatlite.core.json import JsonMap
 from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.core.wire.why import Fact, WayOut, words
@@ -17,7 +17,7 @@ from heatlite.engine.state import ways_out
 from heatlite.engine.state.conflict_rules import UPDATES, Operation
 from heatlite.engine.state.ways_out import stack_path
 from heatlite.engine.why.tree import ExplainedTree
-from heatlite.store.records import ActionRecord, StackRecord
+from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 
 PREVIEW = "/preview?plan=true"
 """Path, below that of a stack, of the plan of an operation."""
@@ -63,18 +63,17 @@ class Ways:
         `after` is the place of one more. Without `call` it is a command only: others may refuse it, too. An operation
         that the state of the stack refuses is left out, unless a resume leads on.
         """
-        error = self._tree.refusal(operation, stack)
-        held = self._tree.holder(operation, stack)
-        if isinstance(error, StackLocked):
-            after = self._unlocked(operation, stack)
+        if after is None:
+            after = self._unprotected(operation)
+        if after is None:
+            after = self._unprotected(operation)
+        if (error := self._tree.refusal(operation, stack)) is not None:
+            after = self._cleared(operation, stack, error)
             if after is None:
                 return
-        elif error is not None and held is not None:
-            after = self._ended(held)
-        elif error is not None:
-            after = self._resumed(operation, stack)
-            if after is None:
-                return
+        self._begin(text, command, call, after)
+
+    def _begin(self, text: str, command: str, call: WayCall | None, after: int | None) -> None:
         if call is None:
             self.tell(text, command, after)
         else:
@@ -92,15 +91,22 @@ class Ways:
         self.operation(operation, stack, step.text, step.command or "", call)
 
     def planned(
-        self, operation: Operation, stack: StackRecord, text: str, command: str, body: JsonMap, is_update: bool = False
+        self,
+        operation: Operation,
+        stack: StackRecord,
+        text: str,
+        command: str,
+        body: JsonMap,
+        is_update: bool = False,
+        after: int | None = None,
     ) -> None:
         """Add a request that its plan may refuse, after a look at that plan.
 
-        `body` is that of an action on the stack, or of an update with what is stored.
+        `body` is that of an action on the stack, or of an update with what is stored. `after` as in `after_look`.
         """
         method, rest = ("PATCH", "") if is_update else ("POST", "/actions")
         call, look = WayCall(method, stack_path(stack, rest), body), WayCall("PATCH", stack_path(stack, PREVIEW), body)
-        self.after_look(operation, stack, text, command, call, look)
+        self.after_look(operation, stack, text, command, call, look, after)
 
     def after_look(
         self,
@@ -111,12 +117,22 @@ class Ways:
         call: WayCall | None,
         look: WayCall,
         after: int | None = None,
+        looks_always: bool = True,
     ) -> None:
         """Add an operation on a stack, after a request that shows what it would do.
 
-        Without `call` its request needs the digest of that plan. `after` is the place of a step before both.
+        Without `call` its request needs the digest of that plan. `after` is the place of a step before both. Without
+        `looks_always` the look is refused as the operation is.
         """
-        before = len(self.steps)
+        if after is None:
+            after = self._unprotected(operation)
+        before, error = len(self.steps), self._tree.refusal(operation, stack)
+        if error is not None and not looks_always:
+            after = self._cleared(operation, stack, error)
+            if after is not None:
+                shows = WayOut(text="shows its plan", method=look.method, path=look.path, body=look.body, after=after)
+                self._begin(text, command, call, self._add(shows))
+            return
         shows = WayOut(text="shows its plan", method=look.method, path=look.path, body=look.body, after=after)
         after = self._add(shows)
         self.operation(operation, stack, text, command, call, after)
@@ -131,6 +147,28 @@ class Ways:
         else:
             self.request(Operation.UNLOCK, stack, ways_out.unlock(stack))
 
+    def unprotect(self, path: str = "") -> None:
+        """Add the steps that lift what is protected at a path and below."""
+        for stack, row in self._tree.protected:
+            place = self._tree.path(stack.id, "" if row is None else row.name) or ""
+            if f"{place}/".startswith(f"{path}/" if path else ""):
+                self.lift(stack, row)
+
+    def _unprotected(self, operation: Operation) -> int | None:
+        """Add the steps that lift what an update would replace, as it is marked.
+
+        Returns the place of the last one. None: there is nothing, or the operation is no such update.
+        """
+        before = len(self.steps)
+        if operation in (Operation.UPDATE, Operation.RETRY):
+            for row in self._tree.marked:
+                self.unprotect(self._tree.path(row.stack_id, row.name) or row.name)
+        return len(self.steps) - 1 if len(self.steps) > before else None
+
+    def lift(self, stack: StackRecord, row: ResourceRecord | None) -> None:
+        """Add the step that lifts a protection."""
+        self.request(Operation.UNPROTECT, stack, ways_out.unprotect(stack, None if row is None else row.name))
+
     def cancel(self, action: ActionRecord) -> None:
         """Add the step that cancels an action."""
         self._add(ways_out.cancel(action))
@@ -142,6 +180,16 @@ class Ways:
     def resume(self, action: ActionRecord) -> int:
         """Add the step that continues a suspended action. Returns its place."""
         return self._add(ways_out.resume(action))
+
+    def _cleared(self, operation: Operation, stack: StackRecord, error: HeatliteError) -> int | None:
+        """Add the steps that end what refuses an operation.
+
+        Returns the place of the last one. None: none leads on.
+        """
+        if isinstance(error, StackLocked):
+            return self._unlocked(operation, stack)
+        held = self._tree.holder(operation, stack)
+        return self._resumed(operation, stack) if held is None else self._ended(held)
 
     def _ended(self, action: ActionRecord) -> int:
         """Add the step that leads to the end of an action. Returns its place."""

@@ -36,10 +36,10 @@ def _told(tree: ExplainedTree, one: Listed) -> Told:
     )
     command, asked = f"heatlite drift revert {root.name} {words(path)}", as_map({"revert_drift": {"resources": [path]}})
     revert = WayCall("POST", stack_path(root, "/actions"), asked)
-    ways.operation(Operation.REVERT, root, "puts it back", command, revert, seen)
+    ways.operation(Operation.REVERT, root, "puts it back, if it still differs", command, revert, seen)
     look = WayCall("PATCH", stack_path(root, PREVIEW), {"accept_drift": {"resources": [path]}})
     command = f"heatlite drift accept {words(root.name, path)}"
-    ways.after_look(Operation.ACCEPT, root, "makes the definition say it", command, None, look, seen)
+    ways.after_look(Operation.ACCEPT, root, "makes the definition say it", command, None, look, seen, False)
     leaves = "leaves it as it is with ignore_drift in update_policy"
     ways.tell(leaves, f"heatlite up FILE -n {root.name}")
     since = to_text(drift.since)

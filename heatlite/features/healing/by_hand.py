@@ -5,7 +5,7 @@ the source `api`, so that it counts in cooldown, rate and failures.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct
@@ -33,16 +33,13 @@ from heatlite.features.healing.rules.brakes import repair_brakes
 from heatlite.features.healing.rules.incident import pending
 from heatlite.features.healing.store.records import IncidentRecord
 from heatlite.features.healing.store.store import HealingStore
-from heatlite.features.healing.terms import IGNORABLE, Brake, IncidentState
+from heatlite.features.healing.terms import BY_CALLER, IGNORABLE, Brake, IncidentState
 from heatlite.store.records import StackRecord
 from heatlite.store.store import Store
 
 NOTHING_MARKED = "Nothing is marked in stack {}. Name the resources to repair."
 
 Ignorable: TypeAlias = Annotated[Brake, Meta(extra_json_schema={"enum": sorted(IGNORABLE)})]
-
-BY_CALLER = frozenset({Brake.NO_CREDENTIAL})
-"""Brakes that do not hold a repair by hand: it acts with the credentials of its caller."""
 
 
 class HealRequest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -101,6 +98,22 @@ class HealByHand:
         paths = examined(self._repairs, attempt, insists=Brake.QUOTA in asked.ignore)
         told = ",".join(paths), ",".join(sorted(asked.ignore)), context.user
         audit.info("healing stack=%s request=heal resources=%s ignore=%s by=%s", stack.id, *told)
+
+    def brakes(self, scene: Scene, paths: Iterable[str]) -> dict[str, frozenset[Brake]]:
+        """Return the brakes that hold the repair of each path alone.
+
+        Not of those that are not there. What a request would find ended demands new evidence.
+        """
+        found = dict[str, frozenset[Brake]]()
+        is_ending = bool(scene.storms) or any(one.open_since is not None for one in scene.tree.scopes.values())
+        for path in dict.fromkeys(paths):
+            if path in scene.tree.places:
+                opened = [] if _incidents_at(scene, path) else [_incident(scene, path)]
+                seen = replace(scene, tree=replace(scene.tree, incidents=[*scene.tree.incidents, *opened]))
+                chosen = _chosen(seen, {path: _ladder(seen, path)[0]})
+                held = {brake for one in chosen for brake in _brakes(seen, one)} | {*_crowded(seen, chosen)}
+                found[path] = frozenset(held | {Brake.STALE_EVIDENCE} if is_ending else held)
+        return found
 
     def plan(self, stack: StackRecord, asked: HealRequest) -> ShownPlan:
         """Return the plan of a repair. Asks no brakes.

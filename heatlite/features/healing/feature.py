@@ -61,7 +61,7 @@ class HealingFeature(Feature):
     def why(self, components: "Components", tree: "ExplainedTree", told: "Sequence[Told]") -> "Sequence[Told]":
         from heatlite.features.healing.why import read
 
-        return read(components.store, tree, told)
+        return read(components, tree, told)
 
     def deciders(self, components: "Components") -> "Mapping[str, Decider]":
         from heatlite.features.healing.api.deciding import RepairDecider

@@ -167,3 +167,5 @@ IGNORABLE = PACE_BRAKES - {Brake.BUSY} | {
     Brake.MODE_OFF, Brake.SOURCE_NOT_LISTED,
 }  # fmt: skip
 """Brakes that an operator may ignore in a repair by hand."""
+BY_CALLER = frozenset({Brake.NO_CREDENTIAL})
+"""Brakes that do not hold a repair by hand: it acts with the credentials of its caller."""

@@ -1,6 +1,7 @@
 """Facts on what is reported, and on what holds its repair."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from msgspec.structs import replace
@@ -13,31 +14,34 @@ from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.ways_out import stack_path
 from heatlite.engine.why.tree import ExplainedTree, Told
 from heatlite.engine.why.ways import WayCall, Ways, with_first
-from heatlite.features.healing.loop.tree import has_failed
-from heatlite.features.healing.reports import API, DRIFT
-from heatlite.features.healing.rules.policy import DEFAULT, TreePolicy, read_policy
+from heatlite.features.healing.reports import DRIFT
 from heatlite.features.healing.store.records import HealingScopeRecord, HealthSourceRecord, IncidentRecord
 from heatlite.features.healing.store.store import HealingStore
-from heatlite.features.healing.terms import IGNORABLE, Brake, IncidentState, Mode
-from heatlite.store.store import Store
+from heatlite.features.healing.terms import BY_CALLER, IGNORABLE, Brake, IncidentState
+
+if TYPE_CHECKING:
+    from heatlite.api.components import Components
 
 SHOWS, SHOWS_SCOPES = "health:show", "stacks:show_healing"
 WORKED_ON = frozenset({IncidentState.REPAIRING, IncidentState.SETTLING})
+OF_STACK = frozenset({Brake.LOCKED, Brake.BUSY, Brake.STACK_SUSPENDED})
+"""Brakes that the steps lift which a refused operation needs first."""
 
 
-def read(store: Store, tree: ExplainedTree, told: Sequence[Told]) -> list[Told]:
+def read(components: "Components", tree: ExplainedTree, told: Sequence[Told]) -> list[Told]:
     """Read the incidents and the brakes of a tree, and return all facts."""
-    rows = store.of(HealingStore)
-    incidents = rows.incidents.open_of_root(tree.root.id)
-    policy: TreePolicy | None = DEFAULT
-    if has_failed(store, tree.root):
-        policy = None
-    elif incidents or any(one.fact.code == "marked" for one in told):
-        stored = rows.policies.get(tree.root.id)
-        policy = DEFAULT if stored is None else read_policy(stored.document)
-    scopes = rows.scopes.of_root(tree.root.id)
-    storms = rows.sources.storms() if incidents else ()
-    return facts(tree, told, incidents, scopes, storms, policy)
+    rows, root = components.store.of(HealingStore), tree.root
+    paths = [one.fact.path for one in told if one.fact.code == "marked" and one.fact.path is not None]
+    incidents = rows.incidents.open_of_root(root.id)
+    if not paths and not incidents:
+        return facts(tree, told, (), rows.scopes.of_root(root.id), (), {})
+    from heatlite.features.healing.parts import Healing  # the loop takes long to import
+
+    healing, storms = components.of(Healing), rows.sources.storms()
+    stormy = frozenset(one.name for one in storms if one.project == root.project)
+    scene = healing.loop.glance(tree, incidents, stormy)
+    held = healing.by_hand.brakes(scene, [*paths, *(one.path for one in incidents)])
+    return facts(tree, told, incidents, scene.tree.scopes, storms, held)
 
 
 def facts(
@@ -46,41 +50,48 @@ def facts(
     incidents: Sequence[IncidentRecord],
     scopes: Mapping[str, HealingScopeRecord],
     storms: Sequence[HealthSourceRecord],
-    policy: TreePolicy | None,
+    held: Mapping[str, frozenset[Brake]],
 ) -> list[Told]:
     """Return the facts on a tree with those of healing.
 
-    `incidents` are the open ones. A mark gets its repair as the best way out. `policy` None: a failed change holds
-    all repairs.
+    `incidents` are the open ones. A mark gets its repair as the best way out. `held`: by path, what holds a repair.
     """
-    found = [_with_repair(tree, one, policy) for one in told]
+    found = [_with_repair(tree, one, held) for one in told]
     reporting = {(one.project, one.source) for one in incidents}
     found += [_storm(tree, one) for one in storms if (one.project, one.name) in reporting]
     for scope in scopes.values():
         found += _scope(tree, scope)
     for incident in incidents:
-        found += _incident(tree, incident, policy)
+        found += _incident(tree, incident, held)
     return found
 
 
-def _with_repair(tree: ExplainedTree, told: Told, policy: TreePolicy | None) -> Told:
-    if told.fact.code != "marked" or told.fact.path is None or policy is None:
+def _with_repair(tree: ExplainedTree, told: Told, held: Mapping[str, frozenset[Brake]]) -> Told:
+    if told.fact.code != "marked" or told.fact.path is None:
         return told
     ways = Ways(tree)
-    _heal(tree, ways, told.fact.path, _switched_off(policy, told.fact.path, API))
+    _heal(tree, ways, told.fact.path, held)
     return replace(told, fact=with_first(told.fact, ways.steps))
 
 
-def _switched_off(policy: TreePolicy, path: str, source: str) -> list[Brake]:
-    """Return the brake of a policy that repairs nothing by itself: a person may."""
-    return [Brake.MODE_OFF] if policy.at(path).mode_of(source) is Mode.OFF else []
-
-
-def _heal(tree: ExplainedTree, ways: Ways, path: str, ignored: Sequence[Brake] = ()) -> None:
+def _heal(tree: ExplainedTree, ways: Ways, path: str, held: Mapping[str, frozenset[Brake]]) -> None:
+    """Add the repair of a resource, where its brakes can be ignored."""
+    if path not in held or _stops(tree, held[path]):
+        return
+    ignored = [brake for brake in Brake if brake in held[path] & IGNORABLE]
     options = "".join(f" --ignore {one}" for one in ignored)
     command = f"heatlite heal{options} {tree.root.name} {words(path)}"
     asked: JsonMap = {"resources": [path], **({"ignore": [*ignored]} if ignored else {})}
-    ways.planned(Operation.HEAL, tree.root, "repairs it, as far as the brakes allow", command, {"heal": asked})
+    ways.unprotect(path)
+    text = "repairs it" + (f", although held by: {', '.join(ignored)}" if ignored else "")
+    after = len(ways.steps) - 1 if ways.steps else None
+    ways.planned(Operation.HEAL, tree.root, text, command, {"heal": asked}, after=after)
+
+
+def _stops(tree: ExplainedTree, held: frozenset[Brake]) -> frozenset[Brake]:
+    """Return the brakes that neither a person can ignore nor a step before lifts."""
+    is_refused = tree.refusal(Operation.HEAL, tree.root) is not None
+    return held - IGNORABLE - BY_CALLER - (OF_STACK if is_refused else frozenset())
 
 
 def _storm(tree: ExplainedTree, source: HealthSourceRecord) -> Told:
@@ -113,17 +124,19 @@ def _scope(tree: ExplainedTree, record: HealingScopeRecord) -> Iterator[Told]:
         yield Told(fact, root.id, SHOWS_SCOPES)
 
 
-def _incident(tree: ExplainedTree, incident: IncidentRecord, policy: TreePolicy | None) -> Iterator[Told]:
+def _incident(
+    tree: ExplainedTree, incident: IncidentRecord, held: Mapping[str, frozenset[Brake]]
+) -> Iterator[Told]:
     if incident.state in WORKED_ON or incident.stack_id not in tree.by_id:
         return
     brakes = [one for one in (incident.reason, *incident.also) if one is not None]
     if incident.state is IncidentState.PROPOSED:
-        yield _proposed(tree, incident, [one for one in brakes if one is not Brake.AWAITING_APPROVAL])
+        others = {*brakes, *held.get(incident.path, ())} - {Brake.AWAITING_APPROVAL}
+        yield _proposed(tree, incident, [one for one in Brake if one in others])
     elif brakes:
         ways = Ways(tree)
-        if incident.source != DRIFT and policy is not None:
-            ignored = [*_switched_off(policy, incident.path, incident.source), *brakes]
-            _heal(tree, ways, incident.path, [*dict.fromkeys(one for one in ignored if one in IGNORABLE)])
+        if incident.source != DRIFT:
+            _heal(tree, ways, incident.path, held)
         _close(tree, ways, incident)
         text = f"{incident.path} is reported by {incident.source}: {incident.summary}. Nothing repairs it yet:"
         yield _told("incident_held", "incident", incident, f"{text} {', '.join(brakes)}", ways)
@@ -133,13 +146,10 @@ def _proposed(tree: ExplainedTree, incident: IncidentRecord, others: Sequence[Br
     ways, command = Ways(tree), f"heatlite incident approve {incident.id}"
     path = f"/v1/{incident.project}/incidents/{incident.id}/approve"
     call = WayCall("POST", path, {"plan_digest": incident.plan_digest})
-    if others:
-        look = WayCall("GET", f"/v1/{incident.project}/incidents/{incident.id}")
-        ways.after_look(Operation.HEAL, tree.root, "begins the repair, once nothing holds it", command, call, look)
-    else:
-        ways.operation(Operation.HEAL, tree.root, "begins the repair", command, call)
-    _close(tree, ways, incident)
     held = f"; it is also held by: {', '.join(others)}" if others else ""
+    after = ways.tell(f"wait until nothing else holds it: {', '.join(others)}") if others else None
+    ways.operation(Operation.HEAL, tree.root, "begins the repair", command, call, after)
+    _close(tree, ways, incident)
     text = f"{incident.path}: its repair waits for an approval: {incident.summary}{held}"
     return _told("approval", "approval", incident, text, ways)
 

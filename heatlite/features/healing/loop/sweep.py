@@ -19,6 +19,7 @@ from heatlite.core.runtime.timer import for_each
 from heatlite.engine.operations.health_marks import row_with_mark
 from heatlite.engine.operations.repairs import Repairs
 from heatlite.engine.state.unit_of_work import resource_event
+from heatlite.engine.why.tree import ExplainedTree
 from heatlite.features.healing.loop.drift import note_drift
 from heatlite.features.healing.loop.examining import ExaminedIncident, examined
 from heatlite.features.healing.loop.marks import note_marks
@@ -26,7 +27,7 @@ from heatlite.features.healing.loop.repairing import REPAIR_LOOK, Repairing
 from heatlite.features.healing.loop.scene import Scene, can_mark, needs_mark
 from heatlite.features.healing.loop.scopes import count_failure, judge_new, refresh_breakers
 from heatlite.features.healing.loop.storms import storms
-from heatlite.features.healing.loop.tree import SlotPlace, WatchedTree, read_tree
+from heatlite.features.healing.loop.tree import SlotPlace, WatchedTree, read_tree, tree_of
 from heatlite.features.healing.metrics import REPAIR_DURATIONS, REPAIRS
 from heatlite.features.healing.reports import API
 from heatlite.features.healing.rules.brakes import LONGEST_HOLD, BrakeFacts, Held, mark_brakes, repair_brakes
@@ -193,6 +194,20 @@ class HealingLoop:
         stormy = storms(self._store, root.project, sources, now)
         if refresh_breakers(self._store, tree, now) or stormy.have_ended:
             tree = self._read(root, policy, now)
+        return self._scene(tree, stormy.sources, now)
+
+    def glance(self, of: ExplainedTree, incidents: Sequence[IncidentRecord], storms: frozenset[str]) -> Scene:
+        """Read the rest of a tree without changing anything.
+
+        `storms` are the sources that have one.
+        """
+        policy = self.policy(of.root.id)
+        since = of.now - LONGEST_REPAIR - policy.longest_period
+        tree = tree_of(self._store, of.stacks, of.live, incidents, policy, since)
+        return self._scene(tree, storms, of.now)
+
+    def _scene(self, tree: WatchedTree, storms: frozenset[str], now: float) -> Scene:
+        root = tree.root
         blind: dict[str, frozenset[str]] = {}
 
         def blind_of(source: str) -> frozenset[str]:
@@ -202,7 +217,7 @@ class HealingLoop:
 
         standing = self._rows.observations.standing([incident.id for incident in tree.incidents])
         has_credential = not self._with_keystone or self._store.credentials.of(root.id) is not None
-        return Scene(self._store, tree, now, standing, blind_of, stormy.sources, has_credential)
+        return Scene(self._store, tree, now, standing, blind_of, storms, has_credential)
 
     def _read(self, root: StackRecord, policy: TreePolicy, now: float) -> WatchedTree:
         return read_tree(self._store, root, policy, now, LONGEST_REPAIR + policy.longest_period)

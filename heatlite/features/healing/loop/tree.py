@@ -123,17 +123,33 @@ def failure_scope(repair: RepairRecord) -> str:
 
 def read_tree(store: Store, root: StackRecord, policy: TreePolicy, now: float, period: float) -> WatchedTree:
     """Read a live tree. `period`: seconds to look back for repairs."""
-    places = read_places(store, root)
-    stacks = [root.id, *(one.id for one in store.stacks.descendants(root))]
-    rows = store.of(HealingStore)
+    stacks = (root, *store.stacks.descendants(root))
+    actions = store.actions.holding(store.actions.live_of_root(root.id))
+    incidents = store.of(HealingStore).incidents.open_of_root(root.id)
+    return tree_of(store, stacks, actions, incidents, policy, now - period)
+
+
+def tree_of(
+    store: Store,
+    stacks: Sequence[StackRecord],
+    actions: Sequence[ActionRecord],
+    incidents: Sequence[IncidentRecord],
+    policy: TreePolicy,
+    since: float,
+) -> WatchedTree:
+    """Read the rest of a live tree.
+
+    `stacks` begin with its root. Repairs are those begun since a time.
+    """
+    root, rows = stacks[0], store.of(HealingStore)
     return WatchedTree(
         root=root,
-        places=places,
-        incidents=rows.incidents.open_of_root(root.id),
+        places=_placed(store, root, {one.id: one for one in stacks}),
+        incidents=incidents,
         scopes=rows.scopes.of_root(root.id),
-        repairs=rows.repairs.of_root(root.id, now - period),
-        actions=store.actions.holding(store.actions.live_of_root(root.id)),
-        released_at=store.actions.last_release(stacks),
+        repairs=rows.repairs.of_root(root.id, since),
+        actions=actions,
+        released_at=store.actions.last_release([one.id for one in stacks]),
         stack_failed=has_failed(store, root),
         policy=policy,
     )
@@ -141,7 +157,10 @@ def read_tree(store: Store, root: StackRecord, policy: TreePolicy, now: float, p
 
 def read_places(store: Store, root: StackRecord) -> Mapping[str, SlotPlace]:
     """Return the places of a live tree by path."""
-    stacks = {one.id: one for one in (root, *store.stacks.descendants(root))}
+    return _placed(store, root, {one.id: one for one in (root, *store.stacks.descendants(root))})
+
+
+def _placed(store: Store, root: StackRecord, stacks: Mapping[str, StackRecord]) -> Mapping[str, SlotPlace]:
     rows: dict[str, list[ResourceRecord]] = {}
     for row in store.resources.of_tree(root.id):
         rows.setdefault(row.stack_id, []).append(row)

@@ -42,6 +42,8 @@ def slot_at(chain: Sequence[tuple[str, str]]) -> Slot:
     member of its innermost group. Any other is a member itself, also a pool member beside servers; its scope is all
     resources of its type that no group holds.
     """
+    if len(chain) == 1:  # most
+        return Slot(chain[0][0], chain[0][0], f"type:{chain[0][1]}")
     names = [name for name, _ in chain]
     path = "/".join(names)
     for length in range(len(chain) - 1, 0, -1):
