@@ -353,11 +353,11 @@ def _is_joined_replaced(facts: RowFacts, replaced_above: frozenset[str]) -> bool
 
 def _joined_anew(facts: RowFacts) -> list[str]:
     """Return the names of joined resources whose object is new, or is taken back."""
-    row, resources, chosen = facts.row, facts.wanted.definition.resources, facts.chosen
-    names = [name for name in row.requires if name in resources[row.name].requires]
-    joined = [name for name in names if resources[name].mapped_type in facts.wanted.kind.joins]
-    taken_back = {name for name in joined if name in chosen and chosen[name].verb is Verb.DELETE}
-    return sorted(taken_back | _renewed(row, joined, chosen))
+    row, resources, joins = facts.row, facts.wanted.definition.resources, facts.wanted.kind.joins
+    required = resources[row.name].requires
+    joined = [name for name in row.requires if name in required and resources[name].mapped_type in joins]
+    taken_back = {name for name in joined if name in facts.chosen and facts.chosen[name].verb is Verb.DELETE}
+    return sorted(taken_back | _renewed(row, joined, facts.chosen)) if joined else joined
 
 
 def _joining(facts: RowFacts) -> frozenset[str]:

@@ -153,13 +153,12 @@ class StackPreview:
         return self._items(nested, kept=True)
 
     def changes(self) -> Iterator[PreviewItem]:
-        """Yield the items of the tree but those of resources that stay as they are."""
+        """Yield the items of the tree but those of resources that stay, in the plan's order."""
         return (item for item in self._items(nested=True, kept=False) if item.outcome is not Outcome.KEEP)
 
     def _items(self, nested: bool, kept: bool) -> Iterator[PreviewItem]:
-        for name in ordered(self.definition.resources):
-            if not kept and name not in self._plan.steps:
-                continue
+        resources, steps = self.definition.resources, self._plan.steps
+        for name in ordered(resources) if kept else filter(resources.__contains__, steps):
             item = self.item(name)
             yield item
             if nested:
