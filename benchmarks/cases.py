@@ -56,6 +56,10 @@ class Bench:
         """Of the samples; KeyError if there are none."""
         return statistics.median(self.samples[name])
 
+    def least(self, name: str) -> float:
+        """Return the least sample of a name: that which other load has least disturbed."""
+        return min(self.samples[name])
+
     def percentile(self, name: str, part: float) -> float:
         """Return the sample that this part of them does not exceed. Raises KeyError."""
         samples = sorted(self.samples[name])

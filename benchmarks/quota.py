@@ -22,7 +22,7 @@ PLANNED = 500
 """Servers of the plan, each with a port."""
 UPDATED = 50
 """Servers of the stack that is updated, each with a port."""
-PLANS, UPDATES = 9, 15
+PLANS, UPDATES = 15, 30
 
 
 def quota(bench: Bench) -> None:

@@ -108,11 +108,11 @@ TARGETS = (
     ),
     Target(
         "quotas of a plan of 1000 servers and ports, of its time",
-        lambda bench: (bench.median("plan_quota") / bench.median("plan_no_quota") - 1) * 100, 5, digits=1, unit="%",
+        lambda bench: (bench.least("plan_quota") / bench.least("plan_no_quota") - 1) * 100, 5, digits=1, unit="%",
     ),
     Target(
         "quotas of an update of 100 servers and ports without new objects",
-        lambda bench: bench.median("update_quota") - bench.median("update_no_quota"), 5, digits=1, unit="ms",
+        lambda bench: bench.least("update_quota") - bench.least("update_no_quota"), 5, digits=1, unit="ms",
     ),
     Target(
         "its calls of the cloud before it is accepted", lambda bench: bench.median("update_quota_calls"), 2, digits=0

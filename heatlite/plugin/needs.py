@@ -30,8 +30,7 @@ def counted(kinds: Iterable[str], given: Mapping[str, object]) -> list[Need]:
 
     With an owner in the properties it is at least none.
     """
-    is_own = not given.get("tenant_id")
-    return [Need(kind, int(is_own), is_own) for kind in kinds]
+    return [unknown(kind) if given.get("tenant_id") else Need(kind) for kind in kinds]
 
 
 def unknown(kind: str) -> Need:

@@ -153,7 +153,7 @@ class StackPreview:
         return self._items(nested, kept=True)
 
     def changes(self) -> Iterator[PreviewItem]:
-        """Yield the items of the tree but those of resources that stay, in the plan's order."""
+        """Yield the items of the tree without those of resources that stay."""
         return (item for item in self._items(nested=True, kept=False) if item.outcome is not Outcome.KEEP)
 
     def _items(self, nested: bool, kept: bool) -> Iterator[PreviewItem]:

@@ -124,20 +124,18 @@ def _of_item(item: PreviewItem, find: Find) -> tuple[list[Need], list[Need]]:
 
     The latter only as far as they make room in time.
     """
-    level = item.level
+    level, row = item.level, item.row
     if level is None:  # deleted at the end, or left as it is
         return [], []
     wanted = _wanted(level, item)
     if wanted is None or wanted.external_id is not None:
         return [], []
     after = _needs(wanted.kind, wanted.properties, find)
-    if not after:
-        return [], []
-    row = item.row
-    if row.physical_id and issubclass(wanted.kind, StackResource):
+    if not after or not row.physical_id:
+        return after, []
+    if issubclass(wanted.kind, StackResource):
         return [], []  # its members count
-    has_object = bool(row.physical_id) and row.external_id is None
-    if has_object and _gives_way(item, level):
+    if row.external_id is None and _gives_way(item, level):
         seen = level.resources.observed(row)  # it may be smaller than what is stored
         before = seen if isinstance(seen, dict) else row.properties
         return after, _needs(level.resources.type_of(row), before, find)
