@@ -2,6 +2,8 @@
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -97,11 +99,11 @@ def test_commands(
     assert re.search(r"\.\nQuota \(read \d+s ago\): it fits\n$", told), "one line"
 
 
-def test_statements_and_calls_do_not_grow_with_a_plan(heat: Heat, server: wiring.Embedded) -> None:
-    """10: at most one reading of each service for a plan of any size."""
+@contextmanager
+def counted_calls(heat: Heat, server: wiring.Embedded) -> Iterator[list[str]]:
+    """Yield the verbs that the cloud is asked from now on."""
     calls: list[str] = []
-    clouds = server.components.engine_services.services.clouds
-    cloud: Any = clouds.of(heat.project).cloud
+    cloud: Any = server.components.engine_services.services.clouds.of(heat.project).cloud
     simulation, ask = cloud.simulation, cloud.simulation.call
 
     def counted(view: Any, verb: str, *rest: Any) -> Any:
@@ -110,6 +112,14 @@ def test_statements_and_calls_do_not_grow_with_a_plan(heat: Heat, server: wiring
 
     simulation.call = counted
     try:
+        yield calls
+    finally:
+        del simulation.call
+
+
+def test_statements_and_calls_do_not_grow_with_a_plan(heat: Heat, server: wiring.Embedded) -> None:
+    """10: at most one reading of each service for a plan of any size."""
+    with counted_calls(heat, server) as calls:
         for count in (1, 300):
             calls.clear()
             server.components.of(Quotas).limits.forget()
@@ -119,5 +129,26 @@ def test_statements_and_calls_do_not_grow_with_a_plan(heat: Heat, server: wiring
             calls.clear()
             heat.call("POST", "/stacks/preview?plan=true", {"stack_name": "s", "template": template(**resources)}, 200)
             assert calls == []
-    finally:
-        del simulation.call
+
+
+@pytest.mark.parametrize(
+    "change, asked",
+    [
+        ({"one": {**NET, "properties": {"name": "renamed"}}}, 0),
+        ({"plain": None}, 0),
+        ({"one": None}, 0),
+        ({"plain": {"type": "OS::Heat::RandomString", "properties": {"salt": "anew"}}}, 0),
+        ({"three": NET}, 1),
+        ({"one": {"type": "OS::Neutron::Router"}}, 1),
+    ],
+)
+def test_only_an_update_with_new_objects_asks_for_limits(
+    heat: Heat, server: wiring.Embedded, change: dict[str, Any], asked: int
+) -> None:
+    path = heat.create(TWO)
+    server.components.of(Quotas).limits.forget()
+    resources = {name: one for name, one in {**TWO["resources"], **change}.items() if one is not None}
+    with counted_calls(heat, server) as calls:
+        heat.call("PUT", path, {"template": template(**resources)}, 202)
+        heat.settle(path, "UPDATE_COMPLETE")
+    assert calls.count("network.get_quota") == asked
