@@ -282,18 +282,12 @@ class FeatureStore:
         """Change names and paths of resources, also while the feature is off."""
 
     def check_definition(
-        self, stack_id: str, defines: Callable[[Sequence[str]], bool], goes_back: bool
+        self, stack_id: str, defines: Callable[[Sequence[str]], bool], goes_back: bool, takes: bool = False
     ) -> None:
         """Raise the error that refuses a definition for a root stack.
 
         `defines` tells whether it has a resource, by the names that lead to it. With `goes_back` the stack had it
-        before; else a client sends it.
-        """
-
-    def definition_taken(self, stack_id: str) -> None:
-        """Note that a stack gets a template of a client.
-
-        `check_definition` has passed it.
+        before; else a client sends it. With `takes` the transaction gives it to the stack: note it.
         """
 
     def held(self, resource_ids: Sequence[str]) -> Mapping[str, str]:

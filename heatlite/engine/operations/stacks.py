@@ -492,9 +492,7 @@ def _check_definition(
     has_template = request.template is not None or request.template_url is not None
     goes_back = request.action is not None
     for one in store.features if has_template else ():
-        one.check_definition(stack.id, defines, goes_back)
-        if takes and not goes_back:
-            one.definition_taken(stack.id)
+        one.check_definition(stack.id, defines, goes_back, takes and not goes_back)
 
 
 def _begun(stack: StackRecord, request: StackRequest, prepared: Prepared, existing: bool, now: float) -> StackRecord:

@@ -7,7 +7,7 @@ from heatlite.core.config import Settings
 from heatlite.features.ownership.errors import DefinitionOutdated
 from heatlite.features.ownership.store.tables import MODELS, UnnamedResource
 from heatlite.store.database.sql import chunks, marks
-from heatlite.store.database.statements import Value
+from heatlite.store.database.statements import Row, Value
 from heatlite.store.feature_store import ConsistencyRule, FeatureStore, Moved, ObjectNews, OldRows, Series
 from heatlite.store.records import EventRecord
 from heatlite.store.stacks.adoptions import ROWS
@@ -51,20 +51,24 @@ class OwnershipStore(FeatureStore):
     )
 
     def check_definition(
-        self, stack_id: str, defines: Callable[[Sequence[str]], bool], goes_back: bool
+        self, stack_id: str, defines: Callable[[Sequence[str]], bool], goes_back: bool, takes: bool = False
     ) -> None:
         """Raise DefinitionOutdated if a definition lacks such resources."""
-        missing = ["/".join(path) for path in self._paths(stack_id) if not defines(path)]
+        sql = (
+            f"SELECT DISTINCT unnamed_resource.stack_id, name, {_PRESENT} FROM unnamed_resource WHERE stack_id IN"
+            " (SELECT id FROM stack WHERE id = ? OR root_id = ? AND deleted_at IS NULL)"
+        )
+        found = self.database.read(sql, (stack_id, stack_id))
+        paths = self._paths(stack_id, [(key, name) for key, name, is_present in found if is_present])
+        missing = ["/".join(path) for path in paths if not defines(path)]
         if missing:
             raise DefinitionOutdated(missing, goes_back)
+        if takes and found:
+            sql = "DELETE FROM unnamed_resource WHERE stack_id IN (SELECT id FROM stack WHERE id = ? OR root_id = ?)"
+            self.database.write(sql, (stack_id, stack_id))
 
-    def _paths(self, root_id: str) -> list[tuple[str, ...]]:
-        """Return the paths of such resources in a tree, sorted."""
-        sql = (
-            "SELECT DISTINCT unnamed_resource.stack_id, name FROM unnamed_resource WHERE stack_id IN"
-            f" (SELECT id FROM stack WHERE id = ? OR root_id = ? AND deleted_at IS NULL) AND {_PRESENT}"
-        )
-        found = self.database.read(sql, (root_id, root_id))
+    def _paths(self, root_id: str, found: Sequence[Row]) -> list[tuple[str, ...]]:
+        """Return the paths of resources in a tree, sorted."""
         above = {} if all(key == root_id for key, _ in found) else self._above(root_id)
         paths = []
         for at, name in found:
@@ -79,10 +83,6 @@ class OwnershipStore(FeatureStore):
         """Return the parent and the resource of each nested stack of a tree."""
         sql = "SELECT id, parent_id, parent_resource FROM stack WHERE root_id = ? AND deleted_at IS NULL"
         return {key: (parent, str(name)) for key, parent, name in self.database.read(sql, (root_id,))}
-
-    def definition_taken(self, stack_id: str) -> None:
-        sql = "DELETE FROM unnamed_resource WHERE stack_id IN (SELECT id FROM stack WHERE id = ? OR root_id = ?)"
-        self.database.write(sql, (stack_id, stack_id))
 
     def objects_seen(self, news: ObjectNews) -> list[EventRecord]:
         self._delete(self._ended(news.root_id, news.gone))
