@@ -56,7 +56,10 @@ PLACED = AttachPolicy("lb", "load_balancing", {"pool": "web", "protocol_port": P
 
 
 def server(flavor: str = "m1.nano", net: object = "net") -> Any:
-    return resource("OS::Nova::Server", image="cirros", flavor=flavor, networks=[{"network": net}])
+    """A server that another flavor replaces."""
+    return resource(
+        "OS::Nova::Server", image="cirros", flavor=flavor, flavor_update_policy="REPLACE", networks=[{"network": net}]
+    )
 
 
 KINDS: dict[str, Callable[[str], Any]] = {
@@ -130,7 +133,8 @@ class Fleet:
         member = KINDS[self.kind](flavor)
         if self.group == "OS::Heat::ResourceGroup":
             return {"g": resource(self.group, count=size, resource_def=member)}
-        sizes = {"min_size": 0, "max_size": 9, "desired_capacity": size, "cooldown": 0}
+        sizes: dict[str, Any] = {"min_size": 0, "max_size": 9, "desired_capacity": size, "cooldown": 0}
+        sizes |= {"rolling_updates": {"max_batch_size": 2, "min_in_service": 1, "pause_time": 0}}
         return {"g": resource(self.group, resource=member, **sizes), "up": policy(1), "down": policy(-1)}
 
     @property
@@ -254,7 +258,8 @@ VERBS: dict[str, Callable[[Fleet], object]] = {
     "signal down": lambda fleet: signalled(fleet, "down"),
     "update to more": lambda fleet: updated(fleet, 5),
     "update to fewer": lambda fleet: updated(fleet, 1),
-    "update in place": lambda fleet: updated(fleet, 3, "m1.tiny"),
+    "update of the definition": lambda fleet: updated(fleet, 3, "m1.tiny"),
+    "update of the definition to fewer": lambda fleet: updated(fleet, 2, "m1.tiny"),
     "delete": deleted,
 }
 GROUPS = ("OS::Heat::AutoScalingGroup", "OS::Heat::ResourceGroup")
@@ -416,6 +421,46 @@ def test_a_failure_of_the_pool_is_made_good_by_the_next_update(troubled: Callabl
     request = StackRequest()
     plan = cloud.stacks.preview_update(cloud.who, cloud.get(fleet.stack), request, existing=True, plan=True).plan
     assert plan is not None and [one for one in plan.resources if one.action != "keep"] == []
+
+
+def test_a_pool_that_lets_nobody_go(troubled: Callable[..., Cloudy]) -> None:  # noqa: F811
+    """A deletion fails and names why; a forced one goes on."""
+    fleet = Fleet(troubled(faults=[{"verb": DELETES, "raises": "refused"}]), size=2)
+    stack = fleet.cloud.delete(fleet.stack)
+    assert stack.status is Status.FAILED and "delete_member" in stack.status_reason
+    assert len(fleet.servers()) == 2
+    fleet.cloud.stacks.delete(fleet.cloud.who, fleet.cloud.get(fleet.stack), force=True)
+    fleet.cloud.settle(fleet.stack)
+    assert fleet.cloud.count("compute.server") == 0
+
+
+def test_a_pool_of_the_same_stack(cloudy: Cloudy) -> None:  # noqa: F811
+    """Its deletion finds the pool, or finds it gone."""
+    group = resource(
+        "OS::Heat::ResourceGroup", count=2, resource_def=server(net=ref("net")), keys={"depends_on": "subnet"}
+    )
+    stack = cloudy.made({**BALANCED, "g": group})
+    asked(cloudy, stack, PLACED)
+    cloudy.settle(nested(cloudy, stack, "g"))
+    assert len(in_pool(cloudy.admin.simulation)) == 2
+    assert cloudy.delete(stack).deleted_at is not None
+    assert cloudy.count("compute.server") == cloudy.count("load_balancer.member") == 0
+
+
+def test_the_plan(cloudy: Cloudy) -> None:  # noqa: F811
+    fleet = Fleet(cloudy, group="OS::Heat::ResourceGroup")
+    request = StackRequest(template=template(**fleet.template(2)))
+    plan = cloudy.stacks.preview_update(cloudy.who, cloudy.get(fleet.stack), request, existing=False, plan=True).plan
+    assert plan is not None
+    assert [one.cause for one in plan.resources if one.action == "delete"] == [
+        "the template does not have it; it leaves its pool before"
+    ]
+    request = StackRequest(template=template(**fleet.template(4)))
+    plan = cloudy.stacks.preview_update(cloudy.who, cloudy.get(fleet.stack), request, existing=False, plan=True).plan
+    assert plan is not None
+    assert [one.cause for one in plan.resources if one.action == "create"] == ["it enters a pool then"]
+    action = cloudy.components.leaving.plan(cloudy.who, cloudy.get(fleet.stack), "g", Leave(("0",)))
+    assert [one.cause for one in action.resources] == ["its object stays; it leaves its pool first"]
 
 
 # -- hooks -------------------------------------------------------------------------------------------

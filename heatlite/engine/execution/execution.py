@@ -46,7 +46,7 @@ from heatlite.engine.state.protected import declare
 from heatlite.engine.state.unit_of_work import UnitOfWork, stack_event
 from heatlite.engine.steps import absence
 from heatlite.engine.steps.breakpoints import Breakpoints
-from heatlite.engine.steps.children import Children, keeps_objects
+from heatlite.engine.steps.children import Children
 from heatlite.engine.steps.transitions import Transitions
 from heatlite.engine.steps.walk import Walker
 from heatlite.engine.types.resource_factory import EngineServices, ResourceFactory
@@ -119,8 +119,7 @@ class Execution:
         self._transitions = Transitions(
             self._unit_of_work, self._resources, self._breakpoints, parts.clock.now, parts.settings.action_retry_limit
         )
-        self._transitions.operations.keeps_objects = keeps_objects(action)
-        self._transitions.operations.retained = frozenset(one.physical_id for one in action.data.retained)
+        self._transitions.operations.spare(action)
         most = parts.settings.max_resources_per_stack
         children = Children(
             parts.store, parts.clock, parts.definitions, self._resources, action, most, self._transitions.budget

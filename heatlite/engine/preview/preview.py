@@ -18,11 +18,13 @@ from heatlite.engine.planning.child_definition import check_immutable, follows, 
 from heatlite.engine.planning.collect import PlannedValues, converge, evaluate
 from heatlite.engine.planning.decide import is_retained
 from heatlite.engine.planning.facts import Wanted
+from heatlite.engine.planning.group_members import asked_place
 from heatlite.engine.planning.plan import Outcome, Step, in_order
 from heatlite.engine.planning.planner import ordered, plan_deletions, removable, unremovable
 from heatlite.engine.preview.redaction import CurrentLevel, Level, Redaction, secrets
 from heatlite.engine.types.resource_factory import NestedView, ResourceFactory, bounded
 from heatlite.engine.types.template_types import TemplateResource
+from heatlite.plugin.groups import LOADBALANCERS
 from heatlite.plugin.nested import StackResource
 from heatlite.store.records import ResourceRecord, StackRecord
 from heatlite.template.definitions.definitions import ResourceDefinition
@@ -184,7 +186,10 @@ class StackPreview:
             outcome, cause, row = Outcome.REPLACE, "its stack is replaced", self.replaced_rows[name]
         elif row is not None and row.verb is Verb.INIT and outcome is Outcome.UPDATE:
             outcome = Outcome.CREATE  # It was never made, and its values cannot be evaluated.
-        return PreviewItem(stack, path, outcome, row or self.row(name), self, cause)
+        row = row or self.row(name)
+        if outcome is Outcome.CREATE and not cause and asked_place(row, self.resources) is not None:
+            cause = "it enters a pool then"
+        return PreviewItem(stack, path, outcome, row, self, cause)
 
     def step(self, name: str) -> Step | None:
         """Return the step of a resource; None: it needs none."""
@@ -223,6 +228,8 @@ class StackPreview:
         cause = "left over from an earlier update" if leftover else "the template does not have it"
         if is_retained(row):
             cause += "; its object is retained"
+        if LOADBALANCERS in row.data:
+            cause += "; it leaves its pool before"
         path, protection = (*self._path, row.name), self.resources.protected(row)
         outcome = Outcome.DELETE
         if protection is not None:

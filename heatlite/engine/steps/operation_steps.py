@@ -22,6 +22,7 @@ from heatlite.engine.planning.plan import Outcome, Step
 from heatlite.engine.planning.snapshot_parts import saved_name
 from heatlite.engine.state.hooks import PRE_DELETE, reached_text, verb_of, waits_at
 from heatlite.engine.steps.breakpoints import Breakpoints
+from heatlite.engine.steps.children import keeps_objects
 from heatlite.engine.steps.pools import PoolSteps
 from heatlite.engine.steps.row_writer import STATE_CHANGED, RowWriter
 from heatlite.engine.types.resource_factory import ResourceFactory
@@ -29,7 +30,7 @@ from heatlite.plugin.groups import LOADBALANCERS
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Schema
-from heatlite.store.records import ResourceRecord
+from heatlite.store.records import ActionRecord, ResourceRecord
 from heatlite.template.document import Definition
 from heatlite.template.ignored import ignored
 
@@ -52,6 +53,12 @@ class OperationSteps:
         self._rows = rows
         self._resources = resources
         self._breakpoints = breakpoints
+
+    def spare(self, action: ActionRecord) -> None:
+        """Take what a deletion leaves behind from its action."""
+        self.keeps_objects = keeps_objects(action)
+        self.retained = frozenset(one.physical_id for one in action.data.retained)
+        self.pools.goes_on = action.inputs.force
 
     # -- operations --------------------------------------------------------------------------------
 
