@@ -6,6 +6,7 @@ Pure functions.
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from string import Formatter
 from typing import Final
 
 from msgspec import Struct, field
@@ -154,8 +155,10 @@ def taken(state: JsonMap, types: Registry, dialect: TemplateVersion) -> TakenSta
         unusable |= {key for key, value in properties.items() if function_in(value, dialect.functions) is not None}
         properties = {key: value for key, value in properties.items() if key not in unusable}
         missing = [key for key, each in schema.fields.items() if each.required and key not in properties]
-        if missing:
-            found.leave_out(one.address, f"its state does not tell {', '.join(missing)}")
+        faults = [f"its state does not tell {', '.join(missing)}"] if missing else []
+        faults += [fault.text for fault in schema.examine(properties)[1]]
+        if faults:
+            found.leave_out(one.address, faults[0])
             continue
         value = {key: references.put(name, each) for key, each in properties.items()}
         found.resources[name] = {"type": counterpart.type, **({"properties": value} if value else {})}
@@ -181,11 +184,15 @@ def _resources(state: JsonMap, found: TakenState) -> Iterator[StateResource]:
                 found.leave_out(address, "a data source owns nothing")
             elif match is None or match[1] not in COUNTERPARTS:
                 found.leave_out(address, "no type of ours is its counterpart")
-            elif instance.get("deposed") is not None or not attributes.get("id"):
+            elif instance.get("deposed") is not None or not _has_object(COUNTERPARTS[match[1]], attributes):
                 found.leave_out(address, "it is about to be replaced, or has no object")
             else:
                 words = (*re.findall(r"module\.([^.]+)", module), name, *([] if key is None else [str(key)]))
                 yield StateResource(address, match[1], words, attributes, frozenset(_sensitive(instance)))
+
+
+def _has_object(counterpart: Counterpart, attributes: JsonMap) -> bool:
+    return all(attributes.get(name) for _, name, *_ in Formatter().parse(counterpart.id) if name)
 
 
 def _sensitive(instance: JsonMap) -> Iterator[str]:

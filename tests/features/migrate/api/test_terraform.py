@@ -251,6 +251,21 @@ def test_the_plan_of_the_import_is_empty(clouded: Heat, tmp_path: Path, capsys: 
     assert here(f"plan {out / 'template.yaml'} -n shop --detailed-exitcode") == 0
     assert here(f"migrate terraform {file} --out {out}") == 1
     assert "Name a new folder" in capsys.readouterr().err
+    broken: list[dict[str, Any]] = [
+        {"index_key": 0, "attributes": {"id": "a", "size": "many"}},
+        {"index_key": 1, "attributes": {"id": "b", "size": 1, "metadata": [1]}},
+        {"index_key": 2},
+    ]
+    disk = {"mode": "managed", "type": "openstack_blockstorage_volume_v3", "name": "disk", "instances": broken}
+    leg = {**disk, "type": "openstack_networking_router_interface_v2", "instances": [{"attributes": {"id": "p"}}]}
+    file.write_text(json.dumps({"version": 4, "resources": [disk, leg, {}, {"instances": 1}]}))
+    assert here(f"migrate terraform {file} --out {tmp_path / 'broken'}") == 0
+    report = json.loads((tmp_path / "broken" / "report.json").read_text())
+    whys = ["it is about to be replaced, or has no object"] * 2
+    assert [one["why"] for one in report["left_out"]][:2] == whys
+    assert "size is needed" in report["left_out"][2]["why"]
+    assert [one["address"] for one in report["imported"]] == ["openstack_blockstorage_volume_v3.disk[1]"]
+    assert report["omitted"] == [{"path": "disk_1", "pointer": "/metadata", "why": "unusable"}]
     file.write_text('{"version": 3}')
     assert here(f"migrate terraform {file} --out {tmp_path / 'none'}") == 1
     assert "no state file of version 4" in capsys.readouterr().err
