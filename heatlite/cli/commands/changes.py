@@ -76,6 +76,8 @@ RETAIN = repeatable(
     help="leave the object of this resource in the cloud, with what it requires (repeatable)",
 )
 REACH = ("target", "exclude", "replace")
+WHERE = ("context", "endpoint", "project", "cloud", "config")
+"""Flags of a command that a later one needs, too."""
 TEMPLATE = (FILE, ENVIRONMENT, PARAMETER, NAME, SEND_FROM, ADOPT_CLOUD, CONVERGE, RESET, TARGET, EXCLUDE, REPLACE)
 
 _UPDATE_ONLY = ("plan_digest", "adopt_cloud", "converge", *REACH)
@@ -239,6 +241,8 @@ def same_again(arguments: argparse.Namespace) -> str:
         words += ["-e", str(file)]
     words += [flag for flag in ("--converge", "--reset") if getattr(arguments, flag[2:])]
     words += [word for name in REACH for path in getattr(arguments, name) for word in (f"--{name}", path)]
+    given = {name: getattr(arguments, name) for name in WHERE}
+    words += [word for name, value in given.items() if value is not None for word in (f"--{name}", str(value))]
     return shlex.join(words) + (" -P …" if arguments.parameter else "")
 
 

@@ -374,6 +374,8 @@ def test_the_command_that_continues_names_all_that_it_needs_and_no_values() -> N
     assert same_again(parse(["up", "web.yaml", "-y"])) == "heatlite up web.yaml -n web"
     given = parse(["up", "my web.yaml", "-e", "prod.yaml", "-P", "password=s3cret", "-P", "size=3", "-n", "w"])
     assert same_again(given) == "heatlite up 'my web.yaml' -n w -e prod.yaml -P …"
+    given = parse(["up", "web.yaml", "--cloud", "lab", "--project", "p"])
+    assert same_again(given) == "heatlite up web.yaml -n web --project p --cloud lab"
 
 
 def test_parameters_may_hold_anything_after_the_first_equals_sign() -> None:
