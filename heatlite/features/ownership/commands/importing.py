@@ -5,7 +5,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from heatlite.cli.arguments import ENVIRONMENT, PARAMETER, YES, CommandGroup, argument, repeatable
@@ -130,9 +130,11 @@ def _withdrawn(
         yield
     except errors as error:
         if made is not None:
-            with suppress(CommandError):  # it may need an approval
+            try:
                 client.request("DELETE", made.path)
                 print(f"The stack {made.name}, made for this import, is deleted again.", file=sys.stderr)
+            except CommandError as refusal:  # it may need an approval
+                print(f"The stack {made.name}, made for this import, stays empty: {refusal}", file=sys.stderr)
         if isinstance(error, RefusedRequest) and arguments.format == "json":
             print(dump({"imported": [], "refused": [_refusal(error)]}))
         raise
