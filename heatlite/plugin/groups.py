@@ -77,10 +77,11 @@ class SizedGroup(StackResource[P_co]):
         return ()
 
     @abstractmethod
-    def let_leave(self, names: Sequence[str]) -> None:
+    def let_leave(self, names: Sequence[str], since: float) -> None:
         """Have an update take these members out before all others. Stores that in `data`.
 
-        The policies of the group have chosen them.
+        The policies of the group have chosen them. What failed updates have stored since a time stays: a rollback
+        undoes them, too.
         """
 
     @abstractmethod

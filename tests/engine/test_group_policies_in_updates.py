@@ -1,6 +1,7 @@
 """Sizes in templates that change: policies of groups decide on them as on actions."""
 
 from collections import Counter
+from itertools import product
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from heatlite.store.records import ActionRecord, StackRecord
 from tests.engine.conftest import Engine, resource, template
 from tests.engine.test_group_policies import SERVER, YOUNGEST, ZONES, asked, changed, names, zones_of
 from tests.engine.test_groups import nested, outcome, thing
-from tests.tables import few
+from tests.tables import few, sampled
 from tests.types.conftest import Cloudy, cloudy, troubled  # noqa: F401
 
 pytestmark = pytest.mark.database
@@ -148,6 +149,40 @@ def test_a_rollback_brings_back_the_names(engine: Engine) -> None:
     engine.clock.pass_(60)
     stack = engine.put(stack, template(g=sized(KINDS[0], 2, thing("v")), bad=bad), disable_rollback=False)
     assert (outcome(stack), names(engine, stack)) == ("ROLLBACK_COMPLETE", left), "another update has taken those out"
+
+
+FAILS = resource("OS::Heat::TestResource", fail=True, keys={"depends_on": ["g"]})
+TRIES = {
+    "smaller": template(g=sized(KINDS[0], 2, thing("v")), bad=FAILS),
+    "smallest": template(g=sized(KINDS[0], 1, thing("v")), bad=FAILS),
+    "breaks": template(g=sized(KINDS[0], 2, resource("OS::Heat::TestResource", fail=True))),
+}
+
+
+ROWS = [(one,) for one in product(TRIES, [*TRIES, "retry"], ["smaller", "breaks"])]
+
+
+@pytest.mark.parametrize("tries", sampled(ROWS, 8))
+def test_a_rollback_after_failed_updates_brings_back_the_names(engine: Engine, tries: tuple[str, ...]) -> None:
+    """It goes to the definition before all of them."""
+    stack = grown(engine, KINDS[0], 5)
+    asked(engine, stack, AttachPolicy("leavers", "deletion", {"criteria": "OLDEST_FIRST"}))
+    stack = engine.put(stack, template(g=sized(KINDS[0], 4, thing("v"))))
+    before = names(engine, stack)
+    assert before == ["1", "2", "3", "4"]
+    for one in tries[:-1]:
+        engine.clock.pass_(60)
+        if one == "retry":
+            engine.stacks.retry(engine.who, engine.get(stack))
+            stack = engine.settle(stack)
+        else:
+            stack = engine.put(stack, TRIES[one], disable_rollback=True)
+        assert outcome(stack) == "UPDATE_FAILED"
+    engine.clock.pass_(60)
+    stack = engine.put(stack, TRIES[tries[-1]], disable_rollback=False)
+    assert outcome(stack) == "ROLLBACK_COMPLETE"
+    assert names(engine, stack) == before
+    require_quiet(engine, stack)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -4,6 +4,7 @@ A policy `load_balancing` says in which pool of a load balancer members are to b
 where it is, and where it may be since a call that was interrupted. The walk makes them equal.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 from random import Random
@@ -76,30 +77,31 @@ def _is_decided(resource: Resource[Schema]) -> TypeGuard[SizedGroup[Schema]]:
     return isinstance(resource, SizedGroup) and bool(resource.data.get(POLICIES))
 
 
-def choose_leaving(resource: StackResource[Schema], undone_since: Callable[[], float | None] = lambda: None) -> None:
+def choose_leaving(
+    resource: StackResource[Schema], undoes: bool = False, since: Callable[[], float] = lambda: math.inf
+) -> None:
     """Have the policies of a group choose who leaves it in an update.
 
-    Members that the template names leave in any case. A rollback of what was begun at `undone_since`, and a restore,
-    bring back what was there.
+    Members that the template names leave in any case. A rollback, and a restore, bring back what was there. `undoes`:
+    it is a rollback. `since`: the start of the updates that a rollback undoes.
     """
     if not _is_decided(resource) or resource.facts.recorded:
         return
     view = resource.nested
     if not isinstance(view, NestedView):
         return
-    since = undone_since()
-    if since is not None:
-        resource.let_stay(since)
+    if undoes:
+        resource.let_stay(since())
         return
     named, present = resource.named_leaving(), len(resource.definitions)
     left = present - len(named)
     number = left - min(left, resource.next_size())
     if not number:
-        resource.let_leave(())
+        resource.let_leave((), since())
         return
     facts = facts_of(resource, view.rows, resource.limits)
     asked = Decisions(Operation.RESIZE.value, facts.members, deletion=len(named) + number, candidates=tuple(named))
-    resource.let_leave(decide(asked, facts.policies, drawing(view.stack)).candidates)
+    resource.let_leave(decide(asked, facts.policies, drawing(view.stack)).candidates, since())
 
 
 def by_policies(

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from functools import partial
 from sys import maxsize
 
 from msgspec import Struct
@@ -127,7 +128,8 @@ class Children:
                 child = None if operation.round > 0 else replace(resource.goal(), template=leads.template)
             else:
                 if operation.round == 0:
-                    choose_leaving(resource, self._resources.undone_since)
+                    since = partial(self._store.actions.unreached_since, self._resources.root_id)
+                    choose_leaving(resource, self._resources.undone_since() is not None, since)
                 child = resource.child(operation.round)
             if child is None:
                 return None

@@ -1,8 +1,9 @@
 """Queries over actions, their history, and the removal of old ones."""
 
+import math
 from collections.abc import Sequence
 
-from heatlite.core.status import ActionStatus, Verb
+from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Verb
 from heatlite.store.actions.table import LIVE, OPEN, ActionTable
 from heatlite.store.database.sql import chunks, marks
 from heatlite.store.feature_store import FeatureStore
@@ -121,6 +122,21 @@ class Actions:
         rest = f"WHERE stack_id = ? AND verb = ? AND NOT {OPEN} AND {was_admitted} ORDER BY seq DESC LIMIT 1"
         found = self._actions.select(rest, (stack_id, verb))
         return found[0] if found else None
+
+    def unreached_since(self, stack_id: str) -> float:
+        """Return the start of the updates since the last reached definition.
+
+        The one that runs is one of them. A rollback undoes them all.
+        """
+        since = math.inf
+        rest = "WHERE stack_id = ? AND verb IN ('UPDATE', 'RESTORE') ORDER BY seq DESC LIMIT 50"
+        for one in self._actions.select(rest, (stack_id,)):
+            if one.started_at is None:
+                continue
+            if one.status in ENDED_ACTIONS and one.outputs.stack_status != "UPDATE_FAILED":
+                break
+            since = min(since, one.started_at)
+        return since
 
     def last_release(self, stack_ids: Sequence[str]) -> float:
         """Return the time of the last lock, unlock, suspend or resume of the stacks.

@@ -217,18 +217,23 @@ class ResourceGroup(NumberedGroup[ResourceGroupProps], SizedGroup[ResourceGroupP
     def named_leaving(self) -> Sequence[str]:
         return [name for name in self.definitions if name in self._removed()]
 
-    def let_leave(self, names: Sequence[str]) -> None:
-        self.data.pop("leaving", None)
+    def let_leave(self, names: Sequence[str], since: float) -> None:
+        chosen = self._chosen(since)
         if names:
-            stays = [name for name in self.definitions if name not in names]
-            self.data["leaving"] = {"names": [*self._keep_out_of(stays)], "at": self.facts.now()}
+            chosen += self._keep_out_of([name for name in self.definitions if name not in names])
+        if chosen:
+            self.data["leaving"] = {"names": [*chosen], "at": self.facts.now()}
 
     def let_stay(self, since: float) -> None:
+        chosen = self._chosen(since)
+        for key in ("removed", "withdrawn") if chosen else ():
+            kept = as_map(self.data.get(key))
+            self.data[key] = {name: text for name, text in kept.items() if name not in chosen}
+
+    def _chosen(self, since: float) -> list[str]:
+        """Forget the numbers that policies have taken out, and return those since a time."""
         chosen = as_map(self.data.pop("leaving", None))
-        if chosen and cast(float, chosen["at"]) >= since:
-            for key in ("removed", "withdrawn"):
-                kept = as_map(self.data.get(key))
-                self.data[key] = {name: text for name, text in kept.items() if name not in as_texts(chosen["names"])}
+        return [*as_texts(chosen["names"])] if chosen and cast(float, chosen["at"]) >= since else []
 
     def _plan(self) -> JsonMap | None:
         """Return what `child` needs for a create or update in batches.

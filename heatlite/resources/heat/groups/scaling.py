@@ -145,7 +145,7 @@ class ScalingGroup(Group[P_co], SizedGroup[P_co]):
         order = oldest_first(self.definitions, () if nested is None else nested.members)
         return sorted(order, key=lambda name: (name not in chosen, name in self.facts.recorded))
 
-    def let_leave(self, names: Sequence[str]) -> None:
+    def let_leave(self, names: Sequence[str], since: float) -> None:
         self.data["leaving"] = [*names]
 
     def let_stay(self, since: float) -> None:
