@@ -42,8 +42,8 @@ ALIVE = frozenset({Verb.CHECK, Verb.UPDATE})
 SPREADS = frozenset({Outcome.CREATE, Outcome.REPLACE, Outcome.DELETE})
 REFUSES = frozenset({Outcome.REFUSE, Outcome.RESTRICT})
 NOT_IN_PLACE = (
-    "What differs in stack {} cannot be put back in place: {} would be made, replaced or deleted. Nothing was done."
-    " Name other resources, or look at the plan of an update with converge."
+    "What differs in stack {} cannot be put back in place: {}. Nothing was done. Name other resources, or look at the"
+    " plan of an update with converge."
 )
 NOT_SEEN = "Differences in stack {} cannot be put back, because the objects could not be read: {}. Try again later."
 NOTHING_DIFFERS = "Nothing that can be put back differs in stack {}. What is unhealthy or failed needs an update."
@@ -336,13 +336,15 @@ class Repairs(StackOperations):
             raise DeletionProtected(f"Stack {stack.name} is left as it is: {' '.join(plan.protected)}")
         if plan.refused:
             text = "; ".join(problem.text for problem in plan.refused)
+            if operation is Operation.REVERT:
+                raise RepairSpreads(NOT_IN_PLACE.format(stack.name, text))
             raise StackValidationFailed(text, problems=plan.refused)
         if plan_digest is not None and plan.shown.digest != plan_digest:
             raise PlanChanged(stack_name=stack.name)
         if plan.spreads and not may_spread:
             paths = ", ".join(plan.spreads)
             if operation is Operation.REVERT:
-                raise RepairSpreads(NOT_IN_PLACE.format(stack.name, paths))
+                raise RepairSpreads(NOT_IN_PLACE.format(stack.name, f"{paths} would be made, replaced or deleted"))
             raise RepairSpreads(stack_name=stack.name, paths=paths)
         if operation is Operation.REVERT:
             _require_differences(stack, plan)

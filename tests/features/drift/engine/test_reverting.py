@@ -184,6 +184,18 @@ def test_what_would_be_replaced(engine: Engine) -> None:
     assert changes(engine, stack) == {"b": "update"}
 
 
+def test_what_the_type_cannot_put_back(cloudy: Cloudy) -> None:
+    stack = cloudy.made({"vol": resource("OS::Cinder::Volume", size=1), **nets("a")})
+    cloudy.view().call("block_storage.extend_volume", cloudy.row(stack, "vol").physical_id, 2)
+    cloudy.clock.pass_(60)
+    stack = renamed(cloudy, stack, "a")
+    before = cloudy.get(stack)
+    with pytest.raises(RepairSpreads, match="vol: a volume cannot shrink: it has 2 GiB, and size is 1"):
+        begin(cloudy, stack)
+    assert cloudy.get(stack) == before
+    assert drifted(cloudy, revert(cloudy, stack, "a"), ["a", "vol"]) == ["vol"]
+
+
 def test_an_object_that_is_gone(cloudy: Cloudy) -> None:
     stack = renamed(cloudy, cloudy.made(nets("a", "b")), "a", "b")
     cloudy.view().call("network.delete_network", cloudy.row(stack, "a").physical_id)
