@@ -87,18 +87,22 @@ class StackReader:
         return Mask(lambda: secrets_of(self._store, self._definitions, stack)) if stack.sealed else NOTHING
 
     def masks(
-        self, context: Context, stack: StackRecord, whole: bool = True, known: Above | None = None
+        self,
+        context: Context,
+        stack: StackRecord,
+        names: Collection[str] | None = None,
+        known: Above | None = None,
     ) -> Callable[[str], Mask]:
         """Return a function from a resource's name ("" for all) to its mask for a caller.
 
-        `whole`: read all rows of the stack at once, in place of those that each mask needs. `known` keeps what the
-        masks of several stacks share.
+        `names` are those whose masks are wanted: their rows are read at once; None: all rows of the stack. `known`
+        keeps what the masks of several stacks share.
 
         The mask has the hidden values of the tree. For callers who may not export the stack it also has the secrets of
         the resource and of those that it refers to.
         """
-        find = self._find_in_memory if whole else self._find_rows
-        return self._masks(context, stack, cache(lambda: find(stack)), {} if known is None else known)
+        find = cache(lambda: self._find_in_memory(stack, names))
+        return self._masks(context, stack, find, {} if known is None else known)
 
     def mask_of(self, context: Context, stack: StackRecord, name: str) -> Mask:
         """Return the mask of one resource for a caller, as `masks`.
@@ -130,7 +134,7 @@ class StackReader:
             stack = self._store.stacks.get(stack_id)
             if stack is None:
                 return lambda _: []
-            shared, find = [*self._hidden(stack), *self._secrets_above(stack, {})], self._find_in_memory(stack)
+            shared, find = [*self._hidden(stack), *self._secrets_above(stack, {})], self._find_in_memory(stack, None)
             return lambda name: [*shared, *self._secrets(stack, find, name)]
 
         return lambda physical_id: Mask(
@@ -165,11 +169,18 @@ class StackReader:
         resources = self._store.resources
         return lambda names: resources.of(stack.id) if names is None else resources.by_name(stack.id, sorted(names))
 
-    def _find_in_memory(self, stack: StackRecord) -> FindRows:
-        rows: defaultdict[str, list[ResourceRecord]] = defaultdict(list)
-        for row in self._store.resources.of(stack.id):
-            rows[row.name].append(row)
-        return lambda names: [row for name in (rows if names is None else names) for row in rows.get(name, ())]
+    def _find_in_memory(self, stack: StackRecord, names: Collection[str] | None) -> FindRows:
+        read, known = self._find_rows(stack), defaultdict[str, list[ResourceRecord]](list)
+        for row in read(names):
+            known[row.name].append(row)
+
+        def find(wanted: Collection[str] | None) -> Sequence[ResourceRecord]:
+            if wanted is None:
+                return read(None)
+            further = set() if names is None else {*wanted} - {*names}
+            return [*(row for name in wanted for row in known.get(name, ())), *(read(further) if further else ())]
+
+        return find
 
     def _secrets(self, stack: StackRecord, find: FindRows, name: str, besides: str | None = None) -> Iterator[Json]:
         """Yield the secrets of a resource, its references and their nested stacks.

@@ -188,7 +188,8 @@ class ResourceList:
             item.update(facts.get(row.id, {}))
             if asked.detailed:
                 if stack.id not in masks:
-                    masks[stack.id] = self._reader.masks(req.caller, stack, not asked.in_pages, known)
+                    within = {other.row.name for other in found if other.stack.id == stack.id}
+                    masks[stack.id] = self._reader.masks(req.caller, stack, within if asked.in_pages else None, known)
                 masked = masks[stack.id](row.name)
                 attributes = {} if budget.is_spent else self._reader.attributes(req.caller, stack, row, (), masked)
                 item.update(views.details(row, attributes))

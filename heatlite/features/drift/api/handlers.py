@@ -1,5 +1,8 @@
 """Lists of drift."""
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
 from falcon import Response
 
 from heatlite.api import query
@@ -48,12 +51,15 @@ class DriftList:
             raise StackNotFound(name=name)
         return stack.root_id or stack.id
 
-    def _mask(self, req: Request, one: Listed, known: dict[str, list[Json]]) -> Mask | None:
-        """Return the mask of a resource for the caller, as of other answers."""
-        if one.drift is None or not one.drift.differences:
-            return None
-        stack = self._store.stacks.get(one.stack_id)
-        return None if stack is None else self._reader.masks(req.caller, stack, False, known)(one.name)
+    def _masks(self, req: Request, shown: Sequence[Listed]) -> Mapping[str, Mask]:
+        """Return the masks of resources for the caller, as of other answers, by their ids."""
+        names, known = defaultdict[str, set[str]](set), dict[str, list[Json]]()
+        for one in shown:
+            if one.drift is not None and one.drift.differences:
+                names[one.stack_id].add(one.name)
+        stacks = self._store.stacks.of_ids([*names])
+        masks = {key: self._reader.masks(req.caller, stack, names[key], known) for key, stack in stacks.items()}
+        return {one.resource_id: masks[one.stack_id](one.name) for one in shown if one.stack_id in masks}
 
     def _listed(self, req: Request, path: str, roots: tuple[str, ...], types: tuple[str, ...]) -> JsonMap:
         limit, ignored = page_size(req, MAX_PAGE), query.flag(req, "ignored")
@@ -62,9 +68,9 @@ class DriftList:
         asked = DriftQuery(states, types, roots, ignored, limit=limit + 1, marker=marker)
         found, project = self._drift.page(req.caller.project, asked), req.caller.project
         shown, paths = found[:limit], self._drift.paths(found[:limit])
-        known = dict[str, list[Json]]()
+        masks = self._masks(req, shown)
         resources = [
-            drift_views.resource(one, paths[one.resource_id], ignored, self._mask(req, one, known)) for one in shown
+            drift_views.resource(one, paths[one.resource_id], ignored, masks.get(one.resource_id)) for one in shown
         ]
         counts = drift_views.counts(self._drift.counts(project, roots))
         listed: JsonMap = {"drift": {**counts, "resources": resources}}

@@ -11,7 +11,7 @@ from heatlite.core.ids import new_id
 from heatlite.features.drift.states import DriftRecord, DriftState
 from heatlite.features.drift.store.store import DriftStore
 from heatlite.store.store import Store
-from tests.api.conftest import Heat, template
+from tests.api.conftest import Heat, Town, template
 from tests.api.test_commands import Here
 
 DRIFTING = {"type": "OS::Heat::TestResource", "properties": {"value": "v", "live_value": "w"}}
@@ -143,24 +143,33 @@ def test_events(heat: Heat) -> None:
 
 
 @pytest.mark.slow
-def test_many_rows_cost_two_statements(own_heat: Heat, own_store: Store) -> None:
-    """The number of statements of a list does not grow with the resources."""
-    heat = own_heat
-    path = heat.create(template(**{f"r{n}": DRIFTING for n in range(20)}))
-    checked(heat, path)
+@pytest.mark.parametrize("role", ["member", "reader"])
+def test_statements_do_not_grow_with_a_list(town: Town, role: str) -> None:
+    """Acceptance 10: two about drift, and some about the stacks of the page."""
+    heat, database = town["member"], town.server.components.store.database
+    for name in ("one", "two"):
+        children = {f"n{at}": {"type": "child.yaml"} for at in range(2)}
+        document = template(**{f"r{at}": DRIFTING for at in range(20)}, **children)
+        checked(heat, heat.create(document, name, files={"child.yaml": json.dumps(template(x=DRIFTING))}))
     statements: list[str] = []
-    read = own_store.database.read
+    read, reader = database.read, town[role]
 
     def counted(sql: str, *rest: Any) -> Any:
         statements.append(sql)
         return read(sql, *rest)
 
-    own_store.database.read = counted  # type: ignore[method-assign]
+    numbers = []
+    database.read = counted  # type: ignore[method-assign]
     try:
-        assert len(paths(heat.get("/drift"))) == 20
+        for limit in (4, 44):
+            statements.clear()
+            assert len(paths(reader.get(f"/drift?limit={limit}"))) == limit
+            numbers.append(len(statements))
+            assert len([sql for sql in statements if "drift" in sql]) == 2
     finally:
-        own_store.database.read = read  # type: ignore[method-assign]
-    assert len([sql for sql in statements if "drift" in sql]) == 2
+        database.read = read  # type: ignore[method-assign]
+    stacks, levels = 6, 2
+    assert max(numbers) <= 3 + levels + (3 * stacks if role == "reader" else 0)
 
 
 def test_the_command(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
