@@ -182,7 +182,6 @@ class ResourceMoves:
                 outputs=ActionOutputs(stack_status="UPDATE_COMPLETE", moved=names),
                 written=[row for row in side.moved if row.stack_id not in grouped],
                 nested=side.draft.nested,
-                seals=stack.sealed and side.tree is not here,
             )
             for side, told in zip(sides, events, strict=True)
         )
@@ -315,6 +314,8 @@ class ResourceMoves:
         levels, existing = _levels(tree, steps), is_given or request.environment is None
         levels = {**{path[:-1]: tree.level(path[:-1]) for path in groups if path in levels}, **levels}
         prepared = self._core.preparation.changed(tree.root, request, existing)
+        # Rows of a tree with hidden values may have some, whatever the new definition is.
+        prepared = replace(prepared, hides=prepared.hides or steps[0].roots[0].sealed)
         draft = self._redefining.draft(context, tree, request, prepared, self._core.engine_services)
         if is_given:
             files = {one.file for one in levels.values()}

@@ -61,8 +61,6 @@ class Redefinition(Struct, frozen=True):
     """Resources with new places. Their rows are among the changed ones, or those that enter."""
     other: "Redefinition | None" = None
     """The change of another tree in the same transaction."""
-    seals: bool = False
-    """True if rows come from a sealed tree."""
 
 
 class Redefining(StackOperations):
@@ -193,7 +191,6 @@ class Redefining(StackOperations):
         store, prepared, now = self._store, change.prepared, self._clock.now()
         begun = with_state(stack, Verb.UPDATE, Status.IN_PROGRESS, "Stack UPDATE started")
         after = redefined(begun, change.request, prepared, now)
-        after = replace(after, sealed=after.sealed or change.seals)
         store.templates.put(prepared.document, prepared.files, prepared.template_id, after.sealed)
         if after.sealed and not stack.sealed:
             store.seal_tree(stack)

@@ -22,6 +22,7 @@ from heatlite.core.errors import (
     TemplateShared,
 )
 from heatlite.core.json import JsonMap
+from heatlite.core.redaction.masking import MASK
 from heatlite.core.status import Status, Verb
 from heatlite.features.ownership.errors import (
     DefinitionOutdated,
@@ -222,6 +223,11 @@ def test_hidden_values_stay_hidden_elsewhere(imported: Imported) -> None:
     with pytest.raises(ReferencesCross, match=r"resources\.v \(get_param secret\)"):
         imported.move_plan(here, {"v": "v"}, "b")
     assert (here.sealed, there.sealed) == (True, False)
+    new: Any = template(parameters={"own": {"type": "string", "default": "x"}}, v=resource(VALUE, value=param("own")))
+    left: Any = template(parameters=SECRET, net=resource(NET, name="n"))
+    given: dict[str, Any] = {"template": left, "to_definition": {"template": new}}
+    (waiting,) = imported.move_plan(here, {"v": "v"}, "b", **given).later
+    assert [(one.old, one.new) for one in waiting.differences] == [(MASK, "x")]
     imported.moved(here, {"net": "net"}, "b")
     assert cloudy.get(there).sealed
     assert imported.first_plan(cloudy.get(there)) == {}
