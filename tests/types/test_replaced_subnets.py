@@ -1,12 +1,13 @@
 """A subnet that is replaced while machines keep their place in its network."""
 
+import json
 from typing import Any
 
 import pytest
 
 from heatlite.core.status import state
 from heatlite.engine.state.requests import StackRequest
-from tests.engine.conftest import attr, ref, resource, template
+from tests.engine.conftest import attr, param, ref, resource, template
 from tests.resource_types import needs
 from tests.tables import few
 from tests.types.conftest import Cloudy
@@ -198,3 +199,93 @@ def test_a_floating_ip_that_leads_to_a_machine_does_not_hold_it(cloudy: Cloudy, 
         addresses: Any = cloudy.admin.call("network.ips")
         port: Any = cloudy.admin.call("network.get_port", addresses[0]["port_id"])
         assert port["device_id"] == cloudy.row(stack, "it").physical_id
+
+
+NET, SUBNET = resource("OS::Neutron::Net"), resource("OS::Neutron::Subnet", network=ref("net"), cidr=param("cidr"))
+PORT = resource("OS::Neutron::Port", network=param("net"))
+PORT_BELOW = template(parameters={"net": {"type": "string"}}, port=PORT)
+BELOW: dict[str, dict[str, Any]] = {
+    "port.yaml": PORT_BELOW,
+    "ports.yaml": template(
+        parameters={"net": {"type": "string"}},
+        inner=resource("port.yaml", net=param("net")),
+    ),
+    "subnet.yaml": template(
+        parameters={"cidr": {"type": "string"}},
+        outputs={"net": ref("net")},
+        net=NET,
+        subnet={**SUBNET, **ORDER},
+    ),
+}
+MEMBER = {"type": "port.yaml", "properties": {"net": ref("net")}}
+GROUP = resource("OS::Heat::ResourceGroup", count=2, resource_def=MEMBER)
+TREES: dict[str, tuple[dict[str, Any], str, set[str]]] = {
+    "port below": ({"net": NET, "subnet": ORDER, "low": resource("port.yaml", net=ref("net"))}, "subnet", {"low/port"}),
+    "port two below": (
+        {"net": NET, "subnet": ORDER, "low": resource("ports.yaml", net=ref("net"))}, "subnet", {"low/inner/port"},
+    ),
+    "ports in a group": ({"net": NET, "subnet": ORDER, "low": GROUP}, "subnet", {"low/0/port", "low/1/port"}),
+    "port above": (
+        {"low": resource("subnet.yaml", cidr=FIRST), "port": resource("OS::Neutron::Port", network=attr("low", "net"))},
+        "low/subnet", {"port"},
+    ),
+    "port in a sibling": (
+        {"low": resource("subnet.yaml", cidr=FIRST), "side": resource("ports.yaml", net=attr("low", "net"))},
+        "low/subnet", {"side/inner/port"},
+    ),
+}  # fmt: skip
+
+
+def in_tree(name: str, cidr: str) -> dict[str, Any]:
+    """The request of a tree whose subnet has the address range."""
+    made = {key: dict(value) for key, value in TREES[name][0].items()}
+    if "subnet" in made:
+        made["subnet"] = {**resource("OS::Neutron::Subnet", network=ref("net"), cidr=cidr), **made["subnet"]}
+    else:
+        made["low"] = resource("subnet.yaml", cidr=cidr)
+    return {"template": template(**made), "files": {key: json.dumps(text) for key, text in BELOW.items()}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TREES)
+def test_the_plan_of_a_tree_tells_what_blocks(cloudy: Cloudy, name: str) -> None:
+    """Law G10, in nested stacks: the plan names what keeps the old subnet in use."""
+    _, subnet, ports = TREES[name]
+    stack = cloudy.create(**in_tree(name, FIRST))
+    assert stack.status == "COMPLETE", cloudy.why(stack)
+    request = StackRequest(**in_tree(name, SECOND))
+    plan = cloudy.stacks.preview_update(cloudy.who, cloudy.get(stack), request, existing=False, plan=True).plan
+    assert plan is not None
+    told = {"/".join(one.path) for one in plan.resources if f"it blocks the deletion of {subnet}" in one.cause}
+    assert told == ports
+    (old,) = [one for one in plan.resources if "/".join(one.path) == subnet]
+    assert (old.action, old.order) == ("replace", "create_first")
+    stack = cloudy.put(stack, **in_tree(name, SECOND))
+    assert (stack.status, "IP allocation from this subnet" in stack.status_reason) == ("FAILED", True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", [{}, ORDER])
+def test_a_nested_port_after_the_subnet_moves_with_it_or_blocks_it(cloudy: Cloudy, order: dict[str, Any]) -> None:
+    """The plan says of it what the update does, also when nothing changes any more."""
+
+    def site_of(cidr: str) -> dict[str, Any]:
+        subnet = {**resource("OS::Neutron::Subnet", network=ref("net"), cidr=cidr), **order}
+        low = resource("port.yaml", net=ref("net"), depends_on="subnet")
+        return {"template": template(net=NET, subnet=subnet, low=low), "files": {"port.yaml": json.dumps(PORT_BELOW)}}
+
+    def told(cidr: str) -> dict[str, tuple[str, str]]:
+        request = StackRequest(**site_of(cidr))
+        plan = cloudy.stacks.preview_update(cloudy.who, cloudy.get(stack), request, existing=False, plan=True).plan
+        assert plan is not None
+        return {"/".join(one.path): (one.action, one.cause) for one in plan.resources}
+
+    stack = cloudy.create(**site_of(FIRST))
+    joined = "an object that it is joined to is replaced"
+    port = ("update", f"{joined}, and it blocks the deletion of subnet" if order else joined)
+    assert told(SECOND)["low/port"] == port
+    stack = cloudy.put(stack, **site_of(SECOND))
+    assert stack.status == ("FAILED" if order else "COMPLETE"), cloudy.why(stack)
+    if not order:
+        assert places(cloudy) == {"10.41.0"}
+        assert {action for action, _ in told(SECOND).values()} == {"keep"}

@@ -1,6 +1,6 @@
 """Definitions of nested stacks, as a walk and a preview derive them."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from msgspec.structs import replace
 
@@ -8,6 +8,7 @@ from heatlite.core.errors import ImmutableParameterModified, RequestLimitExceede
 from heatlite.core.ids import new_id
 from heatlite.core.json import Json
 from heatlite.core.status import Status, Verb
+from heatlite.engine.planning.collect import replaced_above, with_anew
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.group_members import choose_leaving
 from heatlite.engine.state.definitions import pseudo_parameters
@@ -61,6 +62,19 @@ def check_immutable(earlier: Definition, later: Definition) -> None:
         raise ImmutableParameterModified(keys=", ".join(changed))
 
 
+def made_anew(
+    row: ResourceRecord, definition: Definition, chosen: Mapping[str, ResourceRecord], stack: StackRecord
+) -> frozenset[str]:
+    """Return the types of replaced objects that the nested stack of a row uses.
+
+    Members may be joined to these. `chosen` are the rows of its `stack` that have their object, by name.
+    """
+    needed = definition.resources[row.name].requires
+    used = {chosen[name].id for name in needed if name in chosen}
+    own = {definition.resources[name].mapped_type for name in needed} if set(row.uses) - used else set[str]()
+    return replaced_above(stack) | own
+
+
 def follows(row: ResourceRecord, wanted: Wanted) -> bool:
     """Return True if a nested stack gets other values from its parent than it has."""
     return row.metadata != wanted.metadata or bool(wanted.kind.schema.diff(row.properties, wanted.properties))
@@ -89,10 +103,11 @@ def planned_child(
     wanted: Wanted,
     before: StackRecord | None,
     hide: bool = False,
+    anew: Collection[str] = (),
 ) -> tuple[StackRecord, Definition]:
     """Return a resource's nested stack and its definition as they become.
 
-    `before` is the stack as it is.
+    `before` is the stack as it is. `anew`: see `made_anew`.
 
     `wanted` may hold UNKNOWN. With `hide` the values of hidden parameters are UNKNOWN, too. Raises errors of the type
     and of the nested template.
@@ -113,6 +128,7 @@ def planned_child(
         goal = replace(goal, template=view.template)
     deepest = resources.types.installation.max_nested_stack_depth
     stack = begun_child(resources.stack, row, before, resource.facts.now(), deepest)
+    stack = replace(stack, inherited=with_anew(stack.inherited or {}, anew))
     earlier = None if before is None else resources.definition(before)
     template = child_template(goal.template, definition, earlier)
     # A hidden parameter hides the parameter of the same name within, which gets the same default.

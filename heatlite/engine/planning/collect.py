@@ -4,7 +4,7 @@ Facts are evaluated definitions, answers of types and observations; `decide` and
 walks collect them here, so both decide alike.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from msgspec.structs import replace
@@ -375,6 +375,12 @@ def facade_row(row: ResourceRecord, wanted: Wanted) -> ResourceRecord:
 
 _REPLACED_ABOVE = "anew"
 """Key of `StackRecord.inherited`: types of objects that were replaced above the stack, and that it uses."""
+
+
+def with_anew(inherited: JsonMap, anew: Collection[str]) -> JsonMap:
+    """Return what a nested stack inherits, with the types of replaced objects."""
+    known = {key: value for key, value in inherited.items() if key != _REPLACED_ABOVE}
+    return {**known, _REPLACED_ABOVE: [*sorted(anew)]} if anew else known
 
 
 def replaced_above(stack: StackRecord) -> frozenset[str]:

@@ -50,9 +50,7 @@ def plan_converge(
         if decision.reason is Reason.OUTSIDE or is_settled:
             kept[name] = row
         else:
-            blocked = _blocked_by(wanted, decision, choices, definition)
-            more = f", and it blocks the deletion of {', '.join(blocked)}" if blocked else ""
-            cause = (decision.cause or pool_change) + more
+            cause = decision.cause or pool_change
             steps[name] = Step(name, name, decision.outcome, requires, row, cause, decision.deletes_first)
     keeping = {name for name, one in choices.items() if one and one.wanted and one.wanted.replacement.name == KEEP}
     certain = _certain_replacements(definition, choices, relations)
@@ -63,29 +61,6 @@ def plan_converge(
 def keeps_object(decision: ResourceDecision) -> bool:
     """Return True if the chosen row keeps its object."""
     return decision.outcome not in NEW_OBJECT
-
-
-def _blocked_by(
-    user: ResourceDefinition, decision: ResourceDecision, choices: Mapping[str, Choice | None], definition: Definition
-) -> list[str]:
-    """Return the replaced resources whose old objects a joined one keeps in use.
-
-    It stays with the old object where that is deleted last, and no property of it names the new one.
-    """
-    if decision.reason is not Reason.JOINED_REPLACED or decision.changed:
-        return []
-
-    mine = choices[user.name]
-    joins: frozenset[str] = frozenset() if mine is None or mine.wanted is None else mine.wanted.kind.joins
-
-    def keeps(name: str) -> bool:
-        other = choices.get(name)
-        if other is None or other.wanted is None or definition.resources[name].mapped_type not in joins:
-            return False
-        is_last = other.decision.outcome is Outcome.REPLACE and not other.decision.deletes_first
-        return is_last and other.wanted.kind.keeps_joined
-
-    return sorted(filter(keeps, user.requires))
 
 
 def _is_settled(

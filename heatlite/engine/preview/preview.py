@@ -14,13 +14,14 @@ from heatlite.core.errors import DeletionProtected, HeatliteError, RequestLimitE
 from heatlite.core.json import JsonMap
 from heatlite.core.redaction.masking import NOTHING, Mask
 from heatlite.core.status import Status, Verb
-from heatlite.engine.planning.child_definition import check_immutable, follows, planned_child
+from heatlite.engine.planning.child_definition import check_immutable, follows, made_anew, planned_child
 from heatlite.engine.planning.collect import PlannedValues, converge, evaluate
 from heatlite.engine.planning.decide import is_retained
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.group_members import asked_place
 from heatlite.engine.planning.plan import Outcome, Step, in_order
 from heatlite.engine.planning.planner import ordered, plan_deletions, removable, unremovable
+from heatlite.engine.preview.blocking import telling
 from heatlite.engine.preview.redaction import CurrentLevel, Level, Redaction, secrets
 from heatlite.engine.types.resource_factory import NestedView, ResourceFactory, bounded
 from heatlite.engine.types.template_types import TemplateResource
@@ -50,6 +51,8 @@ class PreviewItem(Struct, frozen=True):
     """Of a deletion in the clean-up: names of the resources deleted before."""
     is_leftover: bool = False
     """True for an older row of a name whose current row has an item of its own."""
+    blocks: tuple[str, ...] = ()
+    """Paths of resources whose old objects it keeps in use."""
 
     @property
     def name(self) -> str:
@@ -152,7 +155,7 @@ class StackPreview:
 
         With `nested` also those of nested stacks, each after its resource.
         """
-        return self._items(nested, kept=True)
+        return telling([*self._items(nested, kept=True)], self.resources.type_of)
 
     def changes(self) -> Iterator[PreviewItem]:
         """Yield the items of the tree without those of resources that stay."""
@@ -268,7 +271,8 @@ class StackPreview:
             if view is not None and step.outcome is Outcome.CONTINUE:
                 before = view.stack
         row = stays or self.row(name)
-        stack, definition = planned_child(self.definition, self.resources, row, wanted, before)
+        anew = made_anew(row, self.definition, self.values.rows, self.resources.stack)
+        stack, definition = planned_child(self.definition, self.resources, row, wanted, before, anew=anew)
         if view is not None and before is not None:
             check_immutable(view.definition, definition)
         within = self.resources.within(stack)

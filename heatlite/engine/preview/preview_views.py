@@ -242,8 +242,14 @@ def _section(level: StackPreview, section: object) -> JsonMap:
 
 def planned(item: PreviewItem) -> PlannedResource:
     """Return the entry of an item in a plan, with secrets masked."""
-    if item.level is not None:
-        return _planned_change(item, item.level)
+    found = _planned_whole(item) if item.level is None else _planned_change(item, item.level)
+    if not item.blocks:
+        return found
+    blocks = f"it blocks the deletion of {', '.join(item.blocks)}"
+    return replace(found, cause=f"{found.cause}, and {blocks}" if found.cause else blocks)
+
+
+def _planned_whole(item: PreviewItem) -> PlannedResource:
     row = item.row
     return PlannedResource(
         path=item.path,

@@ -23,8 +23,8 @@ from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.core.json import size as json_size
 from heatlite.core.status import ActionStatus, Cause, Control, LockLevel, Needs, Status, Verb
 from heatlite.engine.calls.step_execution import NestedOperation
-from heatlite.engine.planning.child_definition import begun_child, check_immutable, child_template, follows
-from heatlite.engine.planning.collect import facade_row, replaced_above
+from heatlite.engine.planning.child_definition import begun_child, check_immutable, child_template, follows, made_anew
+from heatlite.engine.planning.collect import facade_row, with_anew
 from heatlite.engine.planning.group_members import choose_leaving, decided_on
 from heatlite.engine.planning.tree_budget import TreeBudget
 from heatlite.engine.state.conflict_rules import Operation, locked_error, maintenance_refusal
@@ -284,11 +284,12 @@ class Children:
         template, address = self._template(child.template, definition, earlier)
         bound = template.bind(environment, pseudo_parameters(stack), types=self._resources.types, facade=facade)
         without: list[Json] = [*sorted(environment.without)]
+        anew = made_anew(row, definition, self._resources.chosen, self._resources.stack)
         stack = replace(
             stack,
             template_id=address,
             environment=environment.to_dict(),
-            inherited={"facade": facade, "without": without, **self._made_anew(row, definition)},
+            inherited=with_anew({"facade": facade, "without": without}, anew),
             # Secrets of a tree are known at its creation, except those of templates that types generate.
             sealed=stack.sealed or bool(template.hidden) or self._resources.may_have_accounts(bound),
         )
@@ -302,18 +303,6 @@ class Children:
         size = _definition_size(stack, template if makes_template else None)
         self._budget.take_definition(row.id, size - held)
         return stack, template, bound, None if before is not None and size == held else size
-
-    def _made_anew(self, row: ResourceRecord, definition: Definition) -> JsonMap:
-        """Return the types of replaced objects that the nested stack uses.
-
-        Members may be joined to these objects.
-        """
-        chosen = self._resources.chosen
-        used = [chosen[name] for name in definition.resources[row.name].requires if name in chosen]
-        anew = set(replaced_above(self._resources.stack))
-        if set(row.uses) - {one.id for one in used}:
-            anew |= {one.mapped_type for one in used}
-        return {"anew": [*sorted(anew)]} if anew else {}
 
     def _template(
         self, document: Mapping[str, Json], definition: Definition, earlier: Definition | None
