@@ -55,17 +55,24 @@ class Attachments:
         held = {str(one["port_id"]): one for one in self._ports.interfaces()}
         if allocates == "auto":
             return [*given] if held else []
-        found = list[Json]()
+        found: list[Json] = [*given] if allocates is not None and not held else []
         for item, nic in zip(given, self._ports.nics, strict=False):
-            interface, spec = held.pop(str(nic["port"]), None), as_map(nic["spec"])
-            if interface is None:
-                continue
-            lost = {name for name in ("fixed_ip", "subnet") if nic["made"] and not is_placed(interface, spec)}
-            if spec.get("floating_ip") is not None and not self._leads_to(spec["floating_ip"], nic["port"]):
-                lost.add("floating_ip")
-            found.append({name: value for name, value in item.items() if name not in lost})
+            interface = held.pop(str(nic["port"]), None)
+            if interface is not None:
+                found.append(self._network(item, nic, interface))
         further = [port for port in held if not any(True for _ in self._server.facts.holders(port))]
         return [*found, *({"port": port} for port in further)]
+
+    def _network(self, item: JsonMap, nic: JsonMap, interface: JsonMap) -> JsonMap:
+        """Return a given network as the server has it."""
+        spec = as_map(nic["spec"])
+        if spec.get("floating_ip") is not None and not self._leads_to(spec["floating_ip"], nic["port"]):
+            item = {name: value for name, value in item.items() if name != "floating_ip"}
+        if not nic["made"] or is_placed(interface, spec):
+            return item
+        kept = {name: value for name, value in item.items() if name not in ("fixed_ip", "subnet")}
+        addresses = [one["ip_address"] for one in as_maps(interface["fixed_ips"])]
+        return {"network": interface["net_id"], **kept, **({"fixed_ip": addresses[0]} if addresses else {})}
 
     def _leads_to(self, floating_ip: Json, port: Json) -> bool:
         try:

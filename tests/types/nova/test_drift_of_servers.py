@@ -21,7 +21,7 @@ OWN_PORT: Final = [{"network": ref("net")}]
 
 
 def server(**given: Any) -> JsonMap:
-    return {**BASICS, "vm": resource("OS::Nova::Server", depends_on="sub", **SERVER, **given)}
+    return {**BASICS, "vm": resource("OS::Nova::Server", depends_on="sub", **{**SERVER, **given})}
 
 
 class Site:
@@ -133,6 +133,33 @@ def test_drift_of_a_server_is_put_back_in_place(cloudy: Cloudy, case: str) -> No
     assert places(cloudy, stack) == []
     ports = {"own port deleted": 1, "one more port": -1}.get(case, 0)
     assert cloudy.census() == {**census, "network.port": census.get("network.port", 0) + ports}
+
+
+WELL: Final[Mapping[str, JsonMap]] = {
+    "none": server(networks=[{"allocate_network": "none"}]),
+    "auto": server(networks=[{"allocate_network": "auto"}]),
+    "all kinds": server(
+        networks=[{"subnet": ref("sub")}, {"network": ref("net"), "fixed_ip": "10.7.0.33"}, {"network": ref("net")}],
+        security_groups=["default"],
+    ),
+    "an unprotected port": server(
+        networks=[{"network": ref("net"), "port_extra_properties": {"port_security_enabled": False}}],
+    ),
+    "a disk of an image": server(
+        image=None, block_device_mapping_v2=[{"image": "cirros", "volume_size": 1, "boot_index": 0}],
+    ),
+}  # fmt: skip
+"""Servers that are as they are said to be."""
+
+
+@pytest.mark.parametrize("case", sampled(WELL, 3))
+def test_a_new_and_a_replaced_server_are_as_stored(cloudy: Cloudy, case: str) -> None:
+    stack = cloudy.check(cloudy.made(WELL[case]))
+    assert places(cloudy, stack) == []
+    cloudy.mark(stack, "vm")
+    stack = cloudy.patch(stack)
+    assert stack.status == "COMPLETE", cloudy.why(stack)
+    assert places(cloudy, cloudy.check(stack)) == []
 
 
 def test_a_port_of_another_resource_is_no_drift(cloudy: Cloudy) -> None:
