@@ -13,6 +13,7 @@ from msgspec import Struct
 from heatlite.cli import contexts
 from heatlite.cli.arguments import Sections
 from heatlite.cli.client import Client, Object, Stack, an_object, split_endpoint, text
+from heatlite.cli.errors import CommandError
 from heatlite.cli.transport import ApiTransport, HTTPTransport, WSGITransport, credentials
 from heatlite.core import config
 from heatlite.core.json import JsonMap
@@ -60,13 +61,23 @@ class StatedFeature(Protocol):
 
 
 def tell_facts(host: "Host", client: Client, stack: Stack, plan: Object) -> None:
-    """Print what features say about the plan of another operation than an update."""
-    for one in host.features():
-        for line in one.planned(client, stack, plan).lines:
-            print(line)
+    """Print what features say about the plan of another operation than an update.
+
+    Raises CommandError for one that a rule denies.
+    """
+    found = [one.planned(client, stack, plan) for one in host.features()]
+    for line in (line for one in found for line in one.lines):
+        print(line)
+    refuse_denied(found)
     if "to_stack" in plan:
         other = an_object(plan, "to_stack")
         tell_facts(host, client, client.find(text(other.get("name"))), other)
+
+
+def refuse_denied(found: Sequence[PlanFacts]) -> None:
+    """Raise CommandError if the server would refuse a plan by a rule."""
+    if any(one.denied for one in found):
+        raise CommandError("A rule denies it. Nothing was done.")
 
 
 class Host(Protocol):

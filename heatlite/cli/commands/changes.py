@@ -34,7 +34,7 @@ from heatlite.cli.errors import CommandError, Misuse, RefusedRequest, listed
 from heatlite.cli.files import Bundle, gather, parameters
 from heatlite.cli.output import plans, progress, render
 from heatlite.cli.questions import agree, confirmed, need_consent
-from heatlite.cli.session import Host, PlanFacts, connect, tell_facts
+from heatlite.cli.session import Host, PlanFacts, connect, refuse_denied, tell_facts
 from heatlite.core.config import SIMULATED
 from heatlite.core.errors import Problem, UnknownUserParameter
 from heatlite.core.json import JsonMap, dump
@@ -268,6 +268,7 @@ def _ask_for_plan(
     for line in told.lines:
         print(line)
     _tell_warnings(arguments, host)
+    refuse_denied([told])
     if stack is None or plans.has_changes(found.resources):
         agree(arguments, "Do it?")
     if found.digest is not None:

@@ -82,6 +82,7 @@ def revert(arguments: argparse.Namespace, host: Host) -> int:
         plan = client.plan(stack, "revert_drift", asked)
         if arguments.format == "text":
             plans.draw(objects(plan, "resources"))
+            tell_facts(host, client, stack, plan)
         agree(arguments, "Do it?")
         body: JsonMap = {**asked, "plan_digest": text(plan.get("digest"))}
         again = " ".join(("heatlite drift revert", stack.name, *arguments.path))

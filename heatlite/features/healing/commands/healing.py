@@ -23,7 +23,7 @@ from heatlite.cli.errors import CommandError
 from heatlite.cli.files import load_file
 from heatlite.cli.output import plans, render
 from heatlite.cli.questions import agree, need_consent
-from heatlite.cli.session import Host, connect
+from heatlite.cli.session import Host, connect, tell_facts
 from heatlite.core.actions.repairs import RepairStep
 from heatlite.core.json import JsonMap
 from heatlite.features.healing.terms import policy_of_yaml
@@ -232,6 +232,7 @@ def heal(arguments: argparse.Namespace, host: Host) -> int:
         plan = client.plan(stack, "heal", asked)
         if arguments.format == "text":
             plans.draw(objects(plan, "resources"))
+            tell_facts(host, client, stack, plan)
         agree(arguments, "Do it?")
         body: JsonMap = {"heal": {**asked, "plan_digest": text(plan.get("digest"))}}
         again = f"heatlite heal {stack.name}"

@@ -1,5 +1,6 @@
 """`heatlite plan`, `up` and `change-policy` with rules."""
 
+import io
 import json
 from pathlib import Path
 
@@ -37,6 +38,28 @@ def test_plan_and_up(heat: Heat, tmp_path: Path, capsys: pytest.CaptureFixture[s
     policy.write_text(POLICY.replace("resource.properties.value == 'x'", "resource.prop == 1"))
     assert here(f"change-policy set {policy}") == 1
     assert "line 1, column 9: undeclared reference to 'resource.prop'" in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize("line", ["up s.yaml", "undo s", "down s", "heal s a"])
+def test_what_a_rule_denies_is_not_asked_for(
+    heat: Heat, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = heat.create(template(a=value("x")))
+    heat.call("PUT", path, {"template": template(a=value("y"))}, 202)
+    heat.settle(path)
+    heat.call("PATCH", f"{path}/resources/a", {"mark_unhealthy": True}, 200)
+    rule = {"name": "night", "for": "plan", "on": ["update", "delete", "heal"], "when": "true", "then": "deny"}
+    policy = {"change_policy": "2026-11-28", "rules": [{**rule, "message": "not at night"}]}
+    heat.call("PUT", "/change_policy", policy, 200)
+    monkeypatch.chdir(tmp_path)
+    Path("s.yaml").write_text(json.dumps(template(a=value("z"))))
+    terminal = io.StringIO("y\n")
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdin", terminal)
+    assert Here(heat)(line) == 1
+    said = capsys.readouterr()
+    assert "! deny night: not at night" in said.out
+    assert said.err.endswith("heatlite: A rule denies it. Nothing was done.\n") and "[y/N]" not in said.err
 
 
 SERVER = """\
