@@ -32,6 +32,7 @@ from heatlite.engine.state.group_requests import (
 from heatlite.engine.state.requests import StackRequest
 from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 from tests.engine.conftest import ref, resource, template, thing
+from tests.engine.test_adopted_objects import adopt
 from tests.engine.test_group_policies import asked
 from tests.engine.test_groups import nested, policy, signal
 from tests.tables import few, sampled
@@ -490,3 +491,52 @@ def test_a_member_is_out_of_the_pool_while_it_waits_at_a_hook(cloudy: Cloudy, ve
     assert (ended.status is ActionStatus.SUCCEEDED) == (ends == "timeout")
     assert len(fleet.servers()) == (2 if ends == "timeout" else 3)
     fleet.require_law()
+
+
+# -- other ways --------------------------------------------------------------------------------------
+
+
+def test_members_without_one_address(cloudy: Cloudy) -> None:  # noqa: F811
+    cloudy.made(BALANCED, "balanced")
+    two = {"member.yaml": json.dumps(template(a=server(), b=server()))}
+    group = resource("OS::Heat::ResourceGroup", count=1, resource_def=resource("member.yaml"))
+    stack = cloudy.made({"g": group}, files=two)
+    action = asked(cloudy, stack, PLACED)
+    below = cloudy.settle(nested(cloudy, stack, "g"))
+    assert below.status is Status.FAILED
+    assert "A pool needs the address of one server, and it has 2." in below.status_reason
+    assert (ended := cloudy.store.actions.get(action.id)) is not None and ended.status is ActionStatus.FAILED
+    asked(cloudy, stack, DetachPolicy("lb"))
+    below = cloudy.settle(below)
+    assert below.status is Status.COMPLETE and in_pool(cloudy.admin.simulation) == []
+
+
+@pytest.mark.slow
+def test_an_abandoned_group_stays_in_its_pool(cloudy: Cloudy) -> None:  # noqa: F811
+    """The stack that adopts it knows its places."""
+    fleet = Fleet(cloudy)
+    before = fleet.pool()
+    left = cloudy.components.exports.abandon(cloudy.who, fleet.stack)
+    cloudy.settle(fleet.stack)
+    assert fleet.pool() == before
+    fleet.stack = adopt(cloudy, left, "t")
+    assert fleet.stack.status is Status.COMPLETE, cloudy.why(fleet.stack)
+    assert fleet.pool() == before
+    with watched(fleet.simulation):
+        fleet.change(ScaleIn(1))
+        fleet.change(ScaleOut(2))
+    fleet.require_law()
+
+
+def test_a_cancelled_scale_out_is_made_good(troubled: Callable[..., Cloudy]) -> None:  # noqa: F811
+    """No call of the pool has an answer before the cancel."""
+    fleet = Fleet(troubled(faults=[{"verb": CREATES, "number": 4, "raises": "unavailable"}]))
+    cloud = fleet.cloud
+    with cloud.clock.held():
+        cloud.components.groups.change(cloud.who, cloud.get(fleet.stack), "g", ScaleOut(1))
+        cloud.wait_for(lambda: len(fleet.servers()) == 4 and cloud.clock.at_rest())
+        cloud.stacks.cancel(cloud.who, fleet.below, rollback=False)
+    cloud.settle(fleet.below)
+    cloud.patch(fleet.stack)
+    fleet.require_law()
+    assert len(fleet.servers()) == 4
