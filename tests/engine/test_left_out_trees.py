@@ -229,6 +229,19 @@ def test_an_object_that_was_deleted_first_is_made_again_as_it_was(engine: Engine
     assert engine.value(stack, "user") == engine.row(stack, "db").physical_id
 
 
+def test_what_a_failed_create_has_not_made_is_not_there(engine: Engine) -> None:
+    """Its row is older than the update that makes it."""
+    first = template(bad=thing(fail=True), x=thing("1", depends_on="bad"))
+    stack = engine.create(first)
+    assert engine.states(stack)["x"] == "INIT_COMPLETE"
+    stack = engine.put(stack, template(x=thing("2"), a=thing("2")), reach=Reach(target=("a",)))
+    assert stack.status is Status.COMPLETE and stack.restricted is not None
+    last = thing(fail=True, depends_on=["x", "a"])
+    stack = engine.put(stack, template(x=thing("3"), a=thing("3"), last=last), disable_rollback=False)
+    assert (stack.verb, stack.status) == ("ROLLBACK", Status.COMPLETE), stack.status_reason
+    assert {row.name for row in engine.rows(stack) if row.physical_id is not None} == {"a"}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("restarts", [1, 2])
 @pytest.mark.parametrize("shape", ["nested", "nested in nested"])

@@ -237,7 +237,7 @@ class ConvergeSteps:
 
     def create(self, step: Step, row: ResourceRecord, wanted: Wanted) -> StepExecution:
         """Create the object of a row, or adopt it."""
-        external_id = self._rows.definition.resources[row.name].external_id
+        row, external_id = self._rows.noted(row), self._rows.definition.resources[row.name].external_id
         if external_id is not None:
             return self._adopt(step, replace(row, external_id=external_id), wanted, {"resource_id": external_id})
         if self.adopted is not None:

@@ -186,6 +186,8 @@ class RowWriter:
         kept = self.resources.kept
         if kept is None or kept.undoes or not kept.has(row.name) or note_of(row, kept) is not None:
             return row
+        if row.verb is Verb.INIT:
+            return replace(row, data=noted(row.data, Note(kept.update)))
         view, restored = self.resources.nested_of(row), as_map(row.data.get(RESTORED)) or None
         own = state_of(row, restored, None if view is None else view.stack, () if view is None else view.rows)
         return replace(row, data=noted(row.data, Note(kept.update, own)))
