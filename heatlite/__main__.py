@@ -37,7 +37,8 @@ DRIVERS = ("psycopg2", "psycopg2cffi", "psycopg", "pymysql", "MySQLdb")
 def quick_start(without: Sequence[str]) -> Iterator[None]:
     """Context for a start without garbage collection and without some packages.
 
-    A collection would find nothing. The packages in `without` appear as not installed.
+    A collection would find nothing, and the end of the process takes nothing apart that is frozen. Without both, `up`
+    takes half as long again. The packages in `without` appear as not installed.
     """
     hidden = [name for name in without if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None: the import fails
