@@ -314,10 +314,10 @@ CIRCUMSTANCES: Mapping[str, tuple[Callable[[Town], None], Mapping[str, str], Map
                      dict.fromkeys((*B_MOVES, *B_LEAVES, "leave"), HELD)),
     # What reads or touches no object goes on; a move to another stack needs one cloud.
     "in another cloud": (elsewhere,
-                         {**dict.fromkeys(("revert", "accept", "import", "import below", "join", "leave"), ELSEWHERE),
-                          "move elsewhere": WRONG},
-                         {**dict.fromkeys(("revert", "accept", "import", "import below", "join"), ELSEWHERE),
-                          "move elsewhere": WRONG}),
+                         dict.fromkeys(("revert", "accept", "import", "import below", "join", "leave",
+                                        "move elsewhere"), ELSEWHERE),
+                         dict.fromkeys(("revert", "accept", "import", "import below", "join", "move elsewhere"),
+                                       ELSEWHERE)),
 }  # fmt: skip
 
 
