@@ -1,10 +1,17 @@
-"""Updates without a policy, with and without the features that control changes."""
+"""Updates without a policy, with and without the features that control changes.
+
+``python -m benchmarks.control on`` (or ``off``) prints what one of them counts, which no load changes.
+"""
 
 import gc
+import sys
+import tempfile
 import time
+from collections import Counter
 from functools import partial
 
 from benchmarks.cases import Bench
+from benchmarks.tracer import Tracer
 from heatlite import feature, wiring
 from heatlite.core.config import Settings
 from heatlite.core.context import Context
@@ -24,13 +31,7 @@ def control(bench: Bench) -> None:
 
     Both servers take turns, so that the load of the machine cancels out.
     """
-    names = frozenset(one.name for one in feature.installed())
-    sides = {
-        name: wiring.embedded(
-            Settings(database=f"sqlite:///{bench.new_folder()}/heat.db", features=tuple(sorted(on)))
-        )
-        for name, on in (("on", names), ("off", names - FEATURES))
-    }
+    sides = {name: _server(name, f"{bench.new_folder()}") for name in ("on", "off")}
     for size, rounds in SIZES.items():
         stacks = {name: _made(server, size) for name, server in sides.items()}
         for number in range(rounds):
@@ -41,6 +42,12 @@ def control(bench: Bench) -> None:
                     bench.add(f"update_{name}.{size}", took * 1000)
     for server in sides.values():
         server.close()
+
+
+def _server(side: str, folder: str) -> wiring.Embedded:
+    names = frozenset(one.name for one in feature.installed())
+    features = tuple(sorted(names if side == "on" else names - FEATURES))
+    return wiring.embedded(Settings(database=f"sqlite:///{folder}/heat.db", features=features))
 
 
 def _made(server: wiring.Embedded, size: int) -> StackRecord:
@@ -73,3 +80,29 @@ def _template(size: int, number: int) -> JsonMap:
     resources: JsonMap = {f"r{one}": {"type": "OS::Heat::Value", "properties": {"value": one}} for one in range(size)}
     resources["r0"] = {"type": "OS::Heat::Value", "properties": {"value": f"v{number}"}}
     return {"heat_template_version": "2021-04-16", "resources": resources}
+
+
+def main(side: str) -> None:
+    """Print the counts of an update of one resource.
+
+    They are the mean of 20, after as many that the oldest revisions go.
+    """
+    tracer, counts = Tracer(calls=True), Counter[str]()
+    tracer.install()
+    with tempfile.TemporaryDirectory() as folder:
+        server = _server(side, folder)
+        stack = _made(server, 1)
+        for number in range(45):
+            request, now = StackRequest(template=_template(1, number + 1)), server.store.stacks.get(stack.id)
+            assert now is not None
+            tracer.take()
+            server.components.stacks.update(Context("p"), now, request, existing=False)
+            with tracer.uncounted():
+                _at_rest(server, stack)
+            counts.update(tracer.take() if number >= 25 else {})
+        server.close()
+    print(side, {name: count / 20 for name, count in counts.items() if name != "processor_ms"})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
