@@ -174,8 +174,10 @@ class Alarm(AodhResource[ThresholdAlarmProps], type="OS::Aodh::Alarm", alarm="th
 
     def _of_metadata(self) -> dict[str, JsonMap]:
         """Return the conditions on metadata, by its keys."""
-        prefix = "user_metadata." if self.props.meter_name in OF_INSTANCES else "metering."
         found: dict[str, JsonMap] = {}
+        if not self.facts.properties.get("matching_metadata"):
+            return found  # of an object to be imported nothing else is known
+        prefix = "user_metadata." if self.props.meter_name in OF_INSTANCES else "metering."
         for name, value in sorted(self.props.matching_metadata.items()):
             key = name.removeprefix("metadata.")
             if key.startswith(("metering.", "user_metadata.")):
@@ -190,7 +192,7 @@ class Alarm(AodhResource[ThresholdAlarmProps], type="OS::Aodh::Alarm", alarm="th
             kept = [one for one in query if not is_as_requested(one, condition)]
             if len(kept) < len(query):
                 query, metadata[name] = kept, self.props.matching_metadata[name]
-        return {**told, "query": query, "matching_metadata": metadata}
+        return {**told, "query": query, "matching_metadata": metadata} if own else told
 
 
 class EventAlarmProps(AlarmProps):
