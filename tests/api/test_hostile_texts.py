@@ -129,6 +129,7 @@ LINES: Final[Sequence[Sequence[str]]] = [
     ["node", "playbook", "run", "s", HOSTILE], ["node", "playbook", "list"], ["node", "playbook", "show", HOSTILE],
     ["node", "playbook", "approve", HOSTILE], ["node", "playbook", "reject", HOSTILE],
     ["node", "playbook", "delete", HOSTILE], ["test", "trial.yaml"],
+    ["migrate", "terraform", "hostile.tfstate", "--out", f"out{HOSTILE}"],
     ["up", "broken.yaml", "-n", "s", "-y"], ["show", "s"], ["explain", "s"], ["events", "s"], ["retry", "s"],
     ["heal", "s", "-y"], ["action", "list"], ["action", "show", HOSTILE], ["action", "signal", HOSTILE, "CANCEL"],
     ["action", "wait", HOSTILE], ["audit"], ["down", "s", "-y"],
@@ -140,6 +141,9 @@ def test_a_terminal_shows_no_mark_of_direction_whatever_the_command(heat: Heat) 
     hostile_stack(heat)
     Path("playbook.yaml").write_text(PLAYBOOK.replace("deploy", json.dumps(HOSTILE)))
     Path("trial.yaml").write_text(json.dumps({"template": "broken.yaml", "cases": [{"name": HOSTILE}]}))
+    volume = {"attributes": {"id": "x", "size": 1}, "index_key": HOSTILE}
+    disk = {"type": "openstack_blockstorage_volume_v3", "name": HOSTILE, "instances": [volume]}
+    Path("hostile.tfstate").write_text(json.dumps({"version": 4, "resources": [disk, {**disk, "type": HOSTILE}]}))
     person = Person(heat)
     shown = {" ".join(words): person.on(Terminal, *words) for words in LINES}
     cleaned = {line: OURS.sub("", text) for line, text in shown.items()}
