@@ -8,7 +8,8 @@ from heatlite.core.json import JsonMap
 from heatlite.engine.state.requests import StackRequest
 from heatlite.features.healing.parts import Healing
 from heatlite.wiring import Embedded
-from tests.crash.fast_engine import count_transactions, start
+from tests.crash.copies import begun
+from tests.crash.fast_engine import LEASE, count_transactions, start
 from tests.crash.scenarios import CALLER, create, file, settle, stack_of, template
 from tests.crash.victim import SURVIVED, bomb
 from tests.databases import whole
@@ -39,6 +40,19 @@ def prepare(database: str, files: str) -> None:
     store.close()
     server = start(database)
     create(server, BEFORE)
+    settle(server)
+    server.close()
+    os._exit(0)
+
+
+def prepare_restore(database: str, files: str) -> None:
+    """Create the stack, take a snapshot, and change it."""
+    begun(prepare, database, files).join(240)
+    os.environ["EXAMPLE_FILES"] = files
+    server = start(database, LEASE)
+    server.components.snapshots.take(CALLER, stack_of(server), "before")
+    settle(server)
+    server.stacks.update(CALLER, stack_of(server), StackRequest(template=AFTER), existing=False)
     settle(server)
     server.close()
     os._exit(0)
@@ -110,6 +124,22 @@ def update(course: str, database: str, files: str, commits: int, lease: float = 
         bakes(server)
         bomb.arm(commits, after=False)
     comes(server)
+    settle(server)
+    os._exit(SURVIVED)
+
+
+def restore(database: str, files: str, commits: int, lease: float = 1e9) -> None:
+    """Restore the snapshot with a bake, ring, and die before the chosen commit.
+
+    Exits with SURVIVED if that commit is never reached.
+    """
+    os.environ["EXAMPLE_FILES"] = files
+    count_transactions()
+    server = start(database, lease)
+    (snapshot,) = server.store.snapshots.of(stack_of(server).id)
+    bomb.arm(commits, after=False)
+    server.components.snapshots.restore(CALLER, stack_of(server), snapshot.id, {"guard": WAITS})
+    take_back(server)
     settle(server)
     os._exit(SURVIVED)
 

@@ -13,7 +13,15 @@ from tests.crash.copies import MAX_COMMITS, begun, copier, kill_at_commits
 from tests.crash.fast_engine import LEASE, start
 from tests.crash.scenarios import settle, stack_of
 from tests.databases import sqlite
-from tests.features.guards.crash.guard_victim import COURSES, VICTIMS, leave, prepare
+from tests.features.guards.crash.guard_victim import (
+    COURSES,
+    VICTIMS,
+    leave,
+    prepare,
+    prepare_restore,
+    restore,
+    take_back,
+)
 from tests.tables import few
 
 
@@ -69,10 +77,10 @@ def recover(course: str, before: dict[str, list[str]], database: str, where: str
 
 
 def _may_bake(server: Embedded) -> bool:
-    """True if the update goes on, and its bake has not ended."""
+    """True if what bakes goes on, and its bake has not ended."""
     (action,) = server.store.actions.live([stack_of(server).id])
     guard = action.data.guard
-    return stack_of(server).verb is Verb.UPDATE and (guard is None or guard.ended is None)
+    return stack_of(server).verb in (Verb.UPDATE, Verb.RESTORE) and (guard is None or guard.ended is None)
 
 
 @pytest.mark.slow
@@ -103,3 +111,47 @@ def test_killed_at_commits_on_postgresql(
     """Every fifth commit, if not in a thorough run: on SQLite it is each."""
     victim, ends = VICTIMS[course], partial(recover, course, known(prepared))
     kill_at_commits(prepared, victim, ends, place / "now" / "files", 10, commits, LEASE)
+
+
+def recover_restore(before: dict[str, list[str]], database: str, where: str, lease: float) -> None:
+    """A new engine takes the restore back once, with the objects that were there."""
+    server = start(database, lease)
+    try:
+        running = server.store.actions.live([stack_of(server).id])
+        if running and running[0].control is None and _may_bake(server):
+            take_back(server)
+        settle(server)
+        stack = stack_of(server)
+        assert rows(server) == before, where
+        if stack.verb is not Verb.UPDATE:
+            assert state(stack.verb, stack.status) == "ROLLBACK_COMPLETE", where
+            assert begun_rollbacks(server) == 1, where
+            last = server.store.actions.last(stack.id, Verb.RESTORE)
+            assert last is not None and last.outputs.guard is not None, where
+            assert last.outputs.guard.result == "fired", where
+        assert server.store.inconsistencies(server.components.clock.now(), 0.0) == [], where
+    finally:
+        server.close()
+
+
+@pytest.mark.slow
+def test_a_restore_killed_at_every_commit(place: Path) -> None:
+    files = place / "now" / "files"
+    files.mkdir(parents=True)
+    begun(prepare_restore, sqlite(place / "now"), str(files)).join(240)
+    copy = copier(place)
+    kill_at_commits(copy, restore, partial(recover_restore, known(copy)), files, 10)
+
+
+@pytest.mark.postgresql
+@pytest.mark.slow
+@pytest.mark.parametrize("prepared", [prepare_restore], indirect=True)
+@pytest.mark.parametrize(
+    "commits", [range(3, MAX_COMMITS, 5), pytest.param(range(1, MAX_COMMITS), marks=pytest.mark.thorough)]
+)
+def test_a_restore_killed_at_commits_on_postgresql(
+    place: Path, prepared: Callable[[], str], commits: Iterable[int]
+) -> None:
+    """Every fifth commit, if not in a thorough run: on SQLite it is each."""
+    ends = partial(recover_restore, known(prepared))
+    kill_at_commits(prepared, restore, ends, place / "now" / "files", 10, commits, LEASE)
