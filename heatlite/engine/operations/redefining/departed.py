@@ -44,6 +44,17 @@ def restorable(
     return Restorable(found.document(), gone)
 
 
+class _Level(Struct, frozen=True):
+    """A stack of a snapshot."""
+
+    path: str
+    """Of its resources: ``web/``; empty for the root."""
+    stack_id: str
+    entries: JsonMap
+    missing: Mapping[str, str]
+    """Objects that the stack does not have under their names, by these."""
+
+
 class _Departed:
     """The parts of a snapshot that are elsewhere now. An object tells where it is."""
 
@@ -54,16 +65,27 @@ class _Departed:
         self._store = store
         self._stack = stack
         self._record = record
-        here = {row.name: row.physical_id for row in store.resources.of(stack.id)}
-        self._missing = {name: key for name, key in _objects(record.resources) if here.get(name) != key}
-        self._owners = self._owners_of([*self._missing.values()])
+        root, *self._below = self._levels(record.resources, stack.id)
+        self._owners = self._owners_of([key for one in (root, *self._below) for key in one.missing.values()])
         self.renamed, self.gone = dict[str, str](), dict[str, str]()
-        for name, key in self._missing.items():
-            owner = self._owners.get((key, as_text(as_map(record.resources[name]).get("type"))))
+        for name in root.missing:
+            owner = self._owner(root, name)
             if owner is not None and owner.stack_id == stack.id:
                 self.renamed[name] = owner.name
             elif owner is not None:
                 self.gone[name] = self._place(owner)
+
+    def _levels(self, entries: JsonMap, stack_id: str, path: str = "") -> Iterator[_Level]:
+        here = {row.name: row.physical_id for row in self._store.resources.of(stack_id)}
+        yield _Level(path, stack_id, entries, {name: key for name, key in _objects(entries) if here.get(name) != key})
+        for name, entry in entries.items():
+            below, nested = as_map(as_map(entry).get("resources")), as_text(as_map(entry).get("resource_id"))
+            if below and nested is not None:
+                yield from self._levels(below, nested, f"{path}{name}/")
+
+    def _owner(self, level: _Level, name: str) -> ResourceRecord | None:
+        """Return the row that has a missing object now."""
+        return self._owners.get((level.missing[name], as_text(as_map(level.entries[name]).get("type"))))
 
     def _owners_of(self, ids: list[str]) -> dict[tuple[str | None, str | None], ResourceRecord]:
         """Return the rows with objects, by id and type."""
@@ -81,21 +103,12 @@ class _Departed:
     @cached_property
     def nested(self) -> list[str]:
         """Names of what has left a nested stack, with its new place."""
-        return [*self._left_below(self._record.resources, "")]
-
-    def _left_below(self, entries: JsonMap, path: str) -> Iterator[str]:
-        for name, entry in entries.items():
-            below = as_map(as_map(entry).get("resources"))
-            nested = as_text(as_map(entry).get("resource_id"))
-            if not below or nested is None:
-                continue
-            here = {row.physical_id for row in self._store.resources.of(nested)}
-            missing = {key: inner for inner, key in _objects(below) if key not in here}
-            for (key, kind), owner in self._owners_of([*missing]).items():
-                inner = missing[str(key)]
-                if owner.stack_id != nested and as_map(below[inner]).get("type") == kind:
-                    yield f"{path}{name}/{inner} (now {self._place(owner)})"
-            yield from self._left_below(below, f"{path}{name}/")
+        owners = ((level, name, self._owner(level, name)) for level in self._below for name in level.missing)
+        return [
+            f"{level.path}{name} (now {self._place(owner)})"
+            for level, name, owner in owners
+            if owner is not None and owner.stack_id != level.stack_id
+        ]
 
     def readers(self) -> Iterator[str]:
         """Yield resources of the snapshot that read what is left out."""
