@@ -1,6 +1,6 @@
 """Kills at every commit of an update for later that waits for its approval.
 
-It begins at its time, once. If nobody has decided by then, it ends with its approval.
+It begins at its time, once. Without a decision by then, it ends with its approval.
 """
 
 from collections.abc import Callable, Iterable

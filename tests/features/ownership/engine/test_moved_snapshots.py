@@ -1,12 +1,15 @@
 """Snapshots of stacks whose resources have moved since."""
 
+import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from heatlite.core.errors import SnapshotOutdated
 from heatlite.core.status import Status, Verb
-from heatlite.store.records import SnapshotRecord, StackRecord
+from heatlite.store.records import ResourceRecord, SnapshotRecord, StackRecord
+from heatlite.store.stacks.resources import Resources
 from tests.engine.conftest import ref, resource, template
 from tests.features.ownership.engine.conftest import Imported
 from tests.features.ownership.engine.test_nested import NET, VOLUME, tree
@@ -105,3 +108,27 @@ def test_what_was_deleted_since_is_made_again(imported: Imported) -> None:
     stack = restored(imported, stack, snapshot)
     assert {row.name for row in cloudy.rows(stack)} == {"net", "vol"}
     assert stack.status_reason == "Stack RESTORE completed successfully"
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_owners_are_asked_for_once(imported: Imported, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """However many stacks a snapshot has."""
+    cloudy = imported.cloudy
+    inner = template(a=resource("OS::Heat::TestResource", value={"get_param": "v"}, update_replace=True))
+    files = {"n.yaml": json.dumps({**inner, "parameters": {"v": {"type": "string"}}})}
+
+    def whole(value: str) -> dict[str, Any]:
+        return template(**{f"n{one}": resource("n.yaml", v=value) for one in range(count)})
+
+    stack = cloudy.create(whole("one"), "a", files=files)
+    snapshot = taken(imported, stack)
+    cloudy.put(stack, whole("two"), files=files)
+    asked, kept = list[int](), Resources.with_objects
+
+    def counted(self: Resources, project: str, ids: Sequence[str]) -> list[ResourceRecord]:
+        asked.append(len(ids))
+        return kept(self, project, ids)
+
+    monkeypatch.setattr(Resources, "with_objects", counted)
+    restored(imported, stack, snapshot)
+    assert {*asked} == {count}, "each time all of them"
