@@ -1,6 +1,6 @@
 """Detachment of objects: their rows and definitions go, and they stay alive."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,7 +22,7 @@ from heatlite.core.status import Status, Verb
 from heatlite.core.wire.why import Holder, words
 from heatlite.engine.operations.redefining.changes import Redefinition
 from heatlite.engine.operations.redefining.planning import waiting
-from heatlite.engine.operations.redefining.tree import DefinedStack, RowChanges
+from heatlite.engine.operations.redefining.tree import DefinedStack, DefinedTree, Draft, RowChanges
 from heatlite.engine.preview.preview_views import detailed_plan, plan_entry
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.requests import ShownPlan
@@ -80,19 +80,43 @@ class Detachments:
         self._redefining.carry_out(context, request, change, options)
         return {"detached": _shown(change.outputs.detached or {})}
 
-    def _planned(
-        self, context: Context, stack: StackRecord, asked: DetachRequest, binds: bool = False
-    ) -> Redefinition:
+    def _planned(self, context: Context, stack: StackRecord, asked: DetachRequest, binds: bool = False) -> Redefinition:
         """Plan a detachment. Reads the database only.
 
         `binds`: it is to be carried out. Other plans pass a lock.
         """
         tree, now = self._redefining.tree(stack), self._core.clock.now()
-        leaving = [
-            _Leaving(level, {name: self._row(level, name) for name in names})
-            for level, names in ((tree.level(path), names) for path, names in tree.placed(asked.resources).items())
-        ]
+        leaving = self._leaving(tree, asked)
         gone = {one.level.full(name): row for one in leaving for name, row in one.rows.items()}
+        self._require_free(stack, gone, binds)
+        _require_unread(stack, leaving, asked)
+        wholes = {row.id: self._whole(one.level.stack, row) for one in leaving for row in one.rows.values()}
+        request = tree.edited({one.level.path: _edits(one, wholes if asked.as_external else None) for one in leaving})
+        prepared = self._core.preparation.changed(stack, request, existing=True)
+        draft = self._redefining.draft(context, tree, request, prepared, self._core.engine_services)
+        for one in leaving:
+            draft.set(one.level.path, _rows(one, draft, wholes if asked.as_external else None))
+        cause = "a reference to the object stays" if asked.as_external else "the object stays"
+        shown = [plan_entry(tuple(path.split("/")), row, "detach", cause) for path, row in gone.items()]
+        detached = {path: ObjectOutput(row.type, row.physical_id or "") for path, row in gone.items()}
+        return Redefinition(
+            before=stack,
+            shown=detailed_plan(shown, self._redefining.edits(stack, prepared), [*waiting(draft.plan()).values()]),
+            request=request,
+            prepared=prepared,
+            rows=draft.rows(()),
+            events=[operation_event(row, Operation.DETACH, DETACHED, now) for row in gone.values()],
+            taken={},
+            outputs=ActionOutputs(stack_status="UPDATE_COMPLETE", detached=detached),
+            nested=draft.nested,
+        )
+
+    def _leaving(self, tree: DefinedTree, asked: DetachRequest) -> list[_Leaving]:
+        levels = ((tree.level(path), names) for path, names in tree.placed(asked.resources).items())
+        return [_Leaving(level, {name: self._row(level, name) for name in names}) for level, names in levels]
+
+    def _require_free(self, stack: StackRecord, gone: Mapping[str, ResourceRecord], binds: bool) -> None:
+        """Raise the error of what keeps resources in the stack."""
         held = self._store.held_resources([row.id for row in gone.values()])
         for path, row in gone.items():
             if row.is_locked and binds:
@@ -100,53 +124,6 @@ class Detachments:
                 raise InvalidStackState(text)
             if row.id in held:
                 raise ActionConflict(f"Resource {path} of stack {stack.name} cannot leave now: {held[row.id]}")
-        places = [] if asked.as_external else [place for one in leaving for place in _readers(one)]
-        if places:
-            raise StillReferenced(
-                stack_name=stack.name, places=abbreviated(places), detached=tuple(asked.resources)
-            )
-        wholes = {row.id: self._whole(one.level.stack, row) for one in leaving for row in one.rows.values()}
-        edits = {one.level.path: _edits(one, wholes if asked.as_external else None) for one in leaving}
-        request = tree.edited(edits)
-        prepared = self._core.preparation.changed(stack, request, existing=True)
-        draft = self._redefining.draft(context, tree, request, prepared, self._core.engine_services)
-        for one in leaving:
-            level = one.level
-            if not asked.as_external:
-                draft.set(level.path, RowChanges(level.rows, gone=[*one.rows.values()]))
-                continue
-            defined = draft.definition(level.path).resources
-            external = [
-                replace(
-                    row,
-                    external_id=row.physical_id,
-                    properties={key: value for key, value in row.properties.items() if key == wholes[row.id]},
-                    metadata={},
-                    requires=tuple(sorted(defined[name].requires)),
-                    uses=(),
-                    deletion_policy=defined[name].deletion_policy,
-                )
-                for name, row in one.rows.items()
-            ]
-            draft.set(level.path, RowChanges(level.rows, changed=external))
-        cause = "a reference to the object stays" if asked.as_external else "the object stays"
-        shown = [plan_entry(tuple(path.split("/")), row, "detach", cause) for path, row in gone.items()]
-        outputs = ActionOutputs(
-            stack_status="UPDATE_COMPLETE",
-            detached={path: ObjectOutput(row.type, row.physical_id or "") for path, row in gone.items()},
-        )
-        left = waiting(draft.plan()).values()
-        return Redefinition(
-            before=stack,
-            shown=detailed_plan(shown, self._redefining.edits(stack, prepared), [*left]),
-            request=request,
-            prepared=prepared,
-            rows=draft.rows(()),
-            events=[operation_event(row, Operation.DETACH, DETACHED, now) for row in gone.values()],
-            taken={},
-            outputs=outputs,
-            nested=draft.nested,
-        )
 
     def _whole(self, stack: StackRecord, row: ResourceRecord) -> str:
         """Return the property by which a part of another object is found; "" for others."""
@@ -176,6 +153,37 @@ class Detachments:
             text = f"Resource {name} of stack {stack.name} is protected. Nothing was done. Lift it: {step.command}."
             raise DeletionProtected(text, holder=held, way_out=[step])
         return row
+
+
+def _require_unread(stack: StackRecord, leaving: Sequence[_Leaving], asked: DetachRequest) -> None:
+    """Raise StillReferenced if something reads a resource that leaves no reference."""
+    places = [] if asked.as_external else [place for one in leaving for place in _readers(one)]
+    if places:
+        raise StillReferenced(stack_name=stack.name, places=abbreviated(places), detached=tuple(asked.resources))
+
+
+def _rows(leaving: _Leaving, draft: Draft, wholes: Mapping[str, str] | None) -> RowChanges:
+    """Return the rows of a stack without the objects.
+
+    With `wholes`, see `_edits`, rows of references stay.
+    """
+    level = leaving.level
+    if wholes is None:
+        return RowChanges(level.rows, gone=[*leaving.rows.values()])
+    defined = draft.definition(level.path).resources
+    external = [
+        replace(
+            row,
+            external_id=row.physical_id,
+            properties={key: value for key, value in row.properties.items() if key == wholes[row.id]},
+            metadata={},
+            requires=tuple(sorted(defined[name].requires)),
+            uses=(),
+            deletion_policy=defined[name].deletion_policy,
+        )
+        for name, row in leaving.rows.items()
+    ]
+    return RowChanges(level.rows, changed=external)
 
 
 def _readers(leaving: _Leaving) -> Iterator[str]:

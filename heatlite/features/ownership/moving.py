@@ -1,6 +1,6 @@
 """Moves of resources to other names and stacks. No object is touched."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,7 +30,7 @@ from heatlite.engine.planning.plan import Outcome
 from heatlite.engine.planning.planner import used_by
 from heatlite.engine.preview.preview_views import detailed_plan, plan_entry
 from heatlite.engine.state.conflict_rules import Operation
-from heatlite.engine.state.requests import ShownPlan, StackRequest
+from heatlite.engine.state.requests import PlannedResource, ShownPlan, StackRequest
 from heatlite.engine.state.unit_of_work import MOVED_FROM, MOVED_TO, moved_text, operation_event, with_state
 from heatlite.engine.state.values import current_rows
 from heatlite.engine.types.resource_factory import ResourceFactory
@@ -123,9 +123,7 @@ class ResourceMoves:
             options["to_stack"] = change.other.before.id
         self._redefining.carry_out(context, request, change, options)
 
-    def _planned(
-        self, context: Context, stack: StackRecord, asked: MoveRequest, binds: bool = False
-    ) -> Redefinition:
+    def _planned(self, context: Context, stack: StackRecord, asked: MoveRequest, binds: bool = False) -> Redefinition:
         """Plan a move. Reads the database only.
 
         `binds`: it is to be carried out. Other plans pass a lock.
@@ -135,57 +133,36 @@ class ResourceMoves:
         steps, now = self._steps(here, there, asked), self._core.clock.now()
         self._require_movable(stack, steps, binds)
         trees = [here] if there is here else [here, there]
-        definitions = [asked.definition, None if asked.to_definition is None else asked.to_definition.definition]
-        is_given = asked.definition is not None
-        groups = self._memberships(context, here, steps)
-        renames = [step for step in steps if step.source.is_group and not step.crosses]
-        documents = _documents(renames if is_given else steps, groups, self._core.reader.mask(here.root))
-        if not is_given:
-            definitions = [_edited(tree, steps, documents) for tree in trees]
-        sides = [
-            self._side(
-                context, tree, steps, documents, groups if tree is here else {}, request or StackRequest(), is_given
-            )
-            for tree, request in zip(trees, definitions, strict=False)
-        ]
+        sides = self._sides(context, trees, steps, asked)
         left = [waiting(side.draft.plan()) for side in sides]
         _require_no_replacement(steps, sides, left, [self._before(tree, now) for tree in trees])
-        after = [{row.id: row for row in side.moved} for side in sides]
-        events: list[list[EventRecord]] = [[] for _ in sides]
-        entries, breaks = [], list[Json]()
-        for step in steps:
-            at = 0 if there is here else 1
-            for old, row in step.rows.items():
-                moved = after[at][row.id]
-                told = step.told(old)
-                events[at].append(operation_event(moved, Operation.MOVE, moved_text(told), now))
-                if step.crosses:
-                    events[0].append(operation_event(row, Operation.MOVE, MOVED_TO + step.new(old), now))
-                place = (*step.target.path, moved.name)
-                entries.append(plan_entry(place, moved, "move", f"from {told}", moved_from=told))
-                breaks += self._breaks(step.source.stack, step.source.full(old), row)
-        names = {one.old: one.new for one in asked.moved}
-        grouped = {step.target.stack.id for step in steps if step.target.is_group}  # no template has their names
-        details: JsonMap = {**sides[0].details, "breaks": breaks}
+        details: JsonMap = {**sides[0].details, "breaks": [text for step in steps for text in self._breaks(step)]}
         if there is not here:
             details["to_stack"] = {"id": there.root.id, "name": there.root.name, **sides[1].details}
-        plan = detailed_plan(entries, details, [one for each in left for one in each.values()])
+        plan = detailed_plan(_entries(steps, sides[-1]), details, [one for each in left for one in each.values()])
+        moved = ActionOutputs(stack_status="UPDATE_COMPLETE", moved={one.old: one.new for one in asked.moved})
+        grouped = {step.target.stack.id for step in steps if step.target.is_group}  # no template has their names
         change, *others = (
-            Redefinition(
-                before=side.tree.root,
-                shown=plan,
-                request=side.request,
-                prepared=side.prepared,
-                rows=side.draft.rows(()),
-                events=told,
-                taken={},
-                outputs=ActionOutputs(stack_status="UPDATE_COMPLETE", moved=names),
-                written=[row for row in side.moved if row.stack_id not in grouped],
-                nested=side.draft.nested,
-            )
-            for side, told in zip(sides, events, strict=True)
+            _redefinition(side, plan, moved, _events(steps, sides, side, now), grouped) for side in sides
         )
         return replace(change, moved=[step.moved for step in steps], other=next(iter(others), None))
+
+    def _sides(
+        self, context: Context, trees: Sequence[DefinedTree], steps: Sequence[_Step], asked: MoveRequest
+    ) -> list[_Side]:
+        """Return the trees as they become, the stack's own first."""
+        given = [asked.definition, None if asked.to_definition is None else asked.to_definition.definition]
+        is_given, groups = asked.definition is not None, self._memberships(context, trees[0], steps)
+        renames = [step for step in steps if step.source.is_group and not step.crosses]
+        documents = _documents(renames if is_given else steps, groups, self._core.reader.mask(trees[0].root))
+        if not is_given:
+            given = [_edited(tree, steps, documents) for tree in trees]
+        return [
+            self._side(
+                context, tree, steps, documents, groups if tree is trees[0] else {}, request or StackRequest(), is_given
+            )
+            for tree, request in zip(trees, given, strict=False)
+        ]
 
     def _other(self, context: Context, stack: StackRecord, named: str) -> StackRecord:
         """Return another root stack of the project.
@@ -343,18 +320,63 @@ class ResourceMoves:
         level, services = tree.level(()), self._core.engine_services
         return waiting(planned_before(services, unmoved, level.definition, level.rows))
 
-    def _breaks(self, stack: StackRecord, path: str, row: ResourceRecord) -> Iterator[Json]:
+    def _breaks(self, step: _Step) -> Iterator[Json]:
         """Yield what outside the stack has an old name, in sentences."""
-        if KEY in row.data:
-            yield f"{path}: URLs that were given to machines or people have the old name."
-        elif self._store.accounts.get(stack.id, row.physical_name) is not None:
-            yield f"{path}: an agent that asks for its metadata by the old name."
+        for old, row in step.rows.items():
+            path = step.source.full(old)
+            if KEY in row.data:
+                yield f"{path}: URLs that were given to machines or people have the old name."
+            elif self._store.accounts.get(step.source.stack.id, row.physical_name) is not None:
+                yield f"{path}: an agent that asks for its metadata by the old name."
+
+
+def _entries(steps: Sequence[_Step], target: _Side) -> list[PlannedResource]:
+    """Return the entries of the plan for what moves."""
+    moved, entries = {row.id: row for row in target.moved}, list[PlannedResource]()
+    for step in steps:
+        for old, row in step.rows.items():
+            after, told = moved[row.id], step.told(old)
+            place = *step.target.path, after.name
+            entries.append(plan_entry(place, after, "move", f"from {told}", moved_from=told))
+    return entries
+
+
+def _events(steps: Sequence[_Step], sides: Sequence[_Side], side: _Side, now: float) -> list[EventRecord]:
+    """Return the events of one side. The first tells what goes, the last what comes."""
+    moved, events = {row.id: row for row in sides[-1].moved}, list[EventRecord]()
+    for step in steps:
+        for old, row in step.rows.items():
+            if side is sides[-1]:
+                events.append(operation_event(moved[row.id], Operation.MOVE, moved_text(step.told(old)), now))
+            if step.crosses and side is sides[0]:
+                events.append(operation_event(row, Operation.MOVE, MOVED_TO + step.new(old), now))
+    return events
+
+
+def _redefinition(
+    side: _Side,
+    plan: ShownPlan,
+    outputs: ActionOutputs,
+    events: list[EventRecord],
+    grouped: Collection[str],
+) -> Redefinition:
+    """Return what a move does to one side. `grouped`: the stacks of groups."""
+    return Redefinition(
+        before=side.tree.root,
+        shown=plan,
+        request=side.request,
+        prepared=side.prepared,
+        rows=side.draft.rows(()),
+        events=events,
+        taken={},
+        outputs=outputs,
+        written=[row for row in side.moved if row.stack_id not in grouped],
+        nested=side.draft.nested,
+    )
 
 
 def _place(level: DefinedStack) -> TreeStack:
     return TreeStack(level.stack.root_id or level.stack.id, level.stack.id, level.path)
-
-
 
 
 def _row(level: DefinedStack, name: str) -> ResourceRecord:
