@@ -82,6 +82,21 @@ class Resources(RecordStore[ResourceRecord]):
         rest = f"WHERE stack_id IN (SELECT id FROM {_TREE}) ORDER BY id"
         return self._table.select(rest, (root_id, root_id))
 
+    def outlines(self, root_id: str) -> list[ResourceRecord]:
+        """Return the rows of a live tree, oldest first, with little but their states."""
+        read = self._database.read(
+            "SELECT id, stack_id, name, type, mapped_type, verb, status, created_at, physical_id FROM resource"
+            f" WHERE stack_id IN (SELECT id FROM {_TREE}) ORDER BY id",
+            (root_id, root_id),
+        )
+        verbs, statuses = {one.value: one for one in Verb}, {one.value: one for one in Status}
+        return [
+            ResourceRecord(
+                key, stack, name, kind, mapped, verbs[verb], statuses[status], "", since, None, "", physical_id
+            )
+            for key, stack, name, kind, mapped, verb, status, since, physical_id in read
+        ]
+
     def noteworthy(self, root_id: str) -> list[ResourceRecord]:
         """Return the rows of a tree that have failed, are protected, or wait.
 

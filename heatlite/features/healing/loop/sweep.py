@@ -203,7 +203,7 @@ class HealingLoop:
         """
         policy = self.policy(of.root.id)
         since = of.now - LONGEST_REPAIR - policy.longest_period
-        tree = tree_of(self._store, of.stacks, of.live, incidents, policy, since)
+        tree = tree_of(self._store, of.stacks, of.live, incidents, policy, since, of.rows)
         return self._scene(tree, storms, of.now)
 
     def _scene(self, tree: WatchedTree, storms: frozenset[str], now: float) -> Scene:

@@ -136,15 +136,17 @@ def tree_of(
     incidents: Sequence[IncidentRecord],
     policy: TreePolicy,
     since: float,
+    whole: Sequence[ResourceRecord] | None = None,
 ) -> WatchedTree:
     """Read the rest of a live tree.
 
-    `stacks` begin with its root. Repairs are those begun since a time.
+    `stacks` begin with its root. Repairs are those begun since a time. With `whole`, the rows that have failed, all
+    others have no more than their states.
     """
     root, rows = stacks[0], store.of(HealingStore)
     return WatchedTree(
         root=root,
-        places=_placed(store, root, {one.id: one for one in stacks}),
+        places=_placed(_rows_of(store, root, whole), root, {one.id: one for one in stacks}),
         incidents=incidents,
         scopes=rows.scopes.of_root(root.id),
         repairs=rows.repairs.of_root(root.id, since),
@@ -157,12 +159,22 @@ def tree_of(
 
 def read_places(store: Store, root: StackRecord) -> Mapping[str, SlotPlace]:
     """Return the places of a live tree by path."""
-    return _placed(store, root, {one.id: one for one in (root, *store.stacks.descendants(root))})
+    stacks = {one.id: one for one in (root, *store.stacks.descendants(root))}
+    return _placed(store.resources.of_tree(root.id), root, stacks)
 
 
-def _placed(store: Store, root: StackRecord, stacks: Mapping[str, StackRecord]) -> Mapping[str, SlotPlace]:
+def _rows_of(store: Store, root: StackRecord, whole: Sequence[ResourceRecord] | None) -> Iterable[ResourceRecord]:
+    if whole is None:
+        return store.resources.of_tree(root.id)
+    known = {row.id: row for row in whole}
+    return (known.get(row.id, row) for row in store.resources.outlines(root.id))
+
+
+def _placed(
+    every: Iterable[ResourceRecord], root: StackRecord, stacks: Mapping[str, StackRecord]
+) -> Mapping[str, SlotPlace]:
     rows: dict[str, list[ResourceRecord]] = {}
-    for row in store.resources.of_tree(root.id):
+    for row in every:
         rows.setdefault(row.stack_id, []).append(row)
     places: dict[str, SlotPlace] = {}
     _add_places(places, (root,), (), stacks, rows)
