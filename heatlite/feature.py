@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from heatlite.core.wire.why import WayOut
     from heatlite.engine.admission.claims import Examiner, NewDefinition
     from heatlite.engine.admission.inputs import Supplier
+    from heatlite.engine.operations.membership.member_moves import MemberMoves
     from heatlite.engine.state.guarding import Guarding
     from heatlite.engine.state.requests import StackAction
     from heatlite.engine.why.tree import ExplainedTree, Told
@@ -198,6 +199,9 @@ class Feature:
 
     def guarding(self, components: "Components") -> "Guarding | None":
         """Return its part in updates that may be taken back. At most one feature has one."""
+
+    def member_moves(self, components: "Components") -> "MemberMoves | None":
+        """Return its part in joins and leaves of members. At most one feature has one."""
 
     def why(self, components: "Components", tree: "ExplainedTree", told: "Sequence[Told]") -> "Sequence[Told]":
         """Return the facts on a stack tree with its own.

@@ -67,6 +67,7 @@ from heatlite.template.parameters.constraints import looked_up
 
 if TYPE_CHECKING:
     from heatlite.engine.dispatch.distributed import CeleryDispatcher
+    from heatlite.engine.operations.membership.member_moves import MemberMoves
     from heatlite.engine.state.requests import StackAction
     from heatlite.engine.why.reading import More
 
@@ -407,6 +408,10 @@ def _components(
     def stack_actions() -> "Mapping[str, StackAction]":
         return {key: action for one in features for key, action in one.stack_actions(components).items()}
 
+    @cache
+    def member_moves() -> "MemberMoves | None":
+        return next((one for one in (each.member_moves(components) for each in features) if one is not None), None)
+
     def ways_out(error: Conflict) -> Sequence[WayOut]:
         return [way for one in features for way in one.ways_out(error)]
 
@@ -503,6 +508,7 @@ def _components(
         further=[one.body for one in features if one.body is not None],
         facts=facts,
         stack_actions=stack_actions,
+        member_moves=member_moves,
         ways_out=ways_out,
     )
     return components

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from heatlite.engine.operations.groups import Groups
     from heatlite.engine.operations.membership.joining import Joins
     from heatlite.engine.operations.membership.leaving import Leaving
+    from heatlite.engine.operations.membership.member_moves import MemberMoves
     from heatlite.engine.operations.membership.policies import GroupPolicies
     from heatlite.engine.operations.membership.writing import MembershipWriter
     from heatlite.engine.operations.protection import Protection
@@ -108,6 +109,8 @@ class Components(Struct, frozen=True, dict=True):
     """Returns what adds the facts of features to those of a stack."""
     stack_actions: Callable[[], Mapping[str, StackAction]]
     """Returns the actions of features on stacks, by the key of the body."""
+    member_moves: Callable[[], "MemberMoves | None"]
+    """Returns the part of a feature in joins and leaves of members."""
     ways_out: Callable[[Conflict], Sequence[WayOut]]
     """Returns the steps out of a conflict that features add."""
 

@@ -19,7 +19,6 @@ from heatlite.api.handlers.stack_preview import StackExport, StackPreview
 from heatlite.api.handlers.suppressed import Lock
 from heatlite.api.handlers.templates import ResourceTypes, TemplateVersions, Validate
 from heatlite.api.routes import VERSION, P, Routes, S
-from heatlite.engine.operations.membership.member_moves import MemberMoves
 
 PAGES = ("limit", "marker")
 """Query keys of a list without filters."""
@@ -45,8 +44,8 @@ def _add_stack_parts(routes: Routes, components: Components) -> None:
     routes.add(S + "/actions", stack_actions, POST="actions:action")
 
     groups, joins, leaving = components.groups, components.joins, components.leaving
-    moves = MemberMoves(store, reading, groups, others)
-    members = MemberActions(finder, reading, groups, joins, leaving, scheduled, components.group_policies, moves)
+    policies, moves = components.group_policies, components.member_moves
+    members = MemberActions(finder, reading, groups, joins, leaving, scheduled, policies, moves)
     routes.add_below("/actions", members, POST="actions:action")
     preview = StackPreview(finder, components.stacks, members, others, off, components.further)
     keys = dict.fromkeys(("PUT", "PATCH"), ("show_nested", "plan"))

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 from heatlite.feature import Feature
 
 if TYPE_CHECKING:
+    from heatlite.api.components import Components
     from heatlite.core.errors import Conflict
     from heatlite.core.wire.why import WayOut
+    from heatlite.engine.operations.membership.member_moves import MemberMoves
 
 
 class OwnershipFeature(Feature):
@@ -23,6 +25,11 @@ class OwnershipFeature(Feature):
             "heatlite.features.ownership.commands.moving": ("move",),
         }
     }
+
+    def member_moves(self, components: "Components") -> "MemberMoves":
+        from heatlite.features.ownership.api.members import ResourcesAsMembers
+
+        return components.of(ResourcesAsMembers)
 
     def ways_out(self, error: "Conflict") -> "Sequence[WayOut]":
         from heatlite.features.ownership.errors import given_up

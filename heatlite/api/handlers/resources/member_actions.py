@@ -16,7 +16,7 @@ from heatlite.core.validation import approved, convert, options
 from heatlite.engine.operations.groups import Groups
 from heatlite.engine.operations.membership.joining import Joins
 from heatlite.engine.operations.membership.leaving import Leaving
-from heatlite.engine.operations.membership.member_moves import MOVE, MemberMoves
+from heatlite.engine.operations.membership.member_moves import MemberMoves
 from heatlite.engine.operations.membership.policies import GroupPolicies
 from heatlite.engine.operations.scheduled_requests import ScheduledRequests
 from heatlite.engine.state.group_requests import (
@@ -49,7 +49,7 @@ class MemberActions:
         leaving: Leaving,
         scheduled: ScheduledRequests,
         policies: GroupPolicies,
-        moves: MemberMoves,
+        moves: Callable[[], MemberMoves | None],
     ) -> None:
         self._finder = finder
         self._reader = reader
@@ -58,7 +58,18 @@ class MemberActions:
         self.groups = groups
         self.scheduled = scheduled
         self.policies = policies
-        self.moves = moves
+        self._moves = moves
+
+    @property
+    def moves(self) -> MemberMoves:
+        """Joins and leaves by which members keep their rows.
+
+        Raises HTTPBadRequest without their feature.
+        """
+        found = self._moves()
+        if found is None:
+            raise HTTPBadRequest("This server moves no resources: members join by ids, and leave without into.")
+        return found
 
     def on_post(self, req: Request, resp: Response, stack_name: str, stack_id: str, resource_name: str) -> None:
         """Start the named action on a resource."""
@@ -68,7 +79,7 @@ class MemberActions:
             raise HTTPBadRequest(f"Invalid action {key} specified. There are {', '.join(sorted(ACTIONS))}.")
         req.require(f"actions:{key}")
         if _is_move(key, value):
-            req.require(f"actions:{MOVE}")
+            req.require(self.moves.rule)
         owner, row = self._reader.resource_at(stack, resource_name)
         action = ACTIONS[key](self, req.caller, owner, row.name, whole_numbers(value))
         resp.status = HTTPStatus.ACCEPTED

@@ -13,6 +13,9 @@ from heatlite.features.ownership.importing import Imports
 from heatlite.features.ownership.moving import ResourceMoves
 from heatlite.store.records import StackRecord
 
+MOVE = "move"
+"""Key of the action that moves resources."""
+
 
 def actions(components: Components) -> Mapping[str, StackAction]:
     """Return the actions, by the key of the body."""
@@ -31,13 +34,13 @@ def actions(components: Components) -> Mapping[str, StackAction]:
         return components.of(Detachments).plan(caller, stack, convert(value, DetachRequest, "detach"))
 
     def start_move(caller: Context, stack: StackRecord, value: Json) -> None:
-        components.of(ResourceMoves).start(caller, stack, approved(value, MoveRequest, "move"), {"move": value})
+        components.of(ResourceMoves).start(caller, stack, approved(value, MoveRequest, MOVE), {MOVE: value})
 
     def plan_move(caller: Context, stack: StackRecord, value: Json) -> ShownPlan:
-        return components.of(ResourceMoves).plan(caller, stack, convert(value, MoveRequest, "move"))
+        return components.of(ResourceMoves).plan(caller, stack, convert(value, MoveRequest, MOVE))
 
     return {
-        "move": StackAction(start_move, plan_move),
+        MOVE: StackAction(start_move, plan_move),
         "detach": StackAction(start_detachment, plan_detachment),
         "import": StackAction(start_import, plan_import),
     }
