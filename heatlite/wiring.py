@@ -363,6 +363,7 @@ def installed_types(settings: Settings) -> Registry:
         installation(settings),
         regions=frozenset(endpoints(settings)),
         max_nested_stack_depth=settings.max_nested_stack_depth,
+        max_resources_per_stack=settings.max_resources_per_stack,
         cloud=settings.cloud or "",
     )
     return registry(settings, types)

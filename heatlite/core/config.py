@@ -272,7 +272,7 @@ class Settings(HidesSecrets, frozen=True):
     region_tokens: tuple[str, ...] = ()
     """X-Auth-Token for regions: ``NAME=TOKEN``; a list as `template_hosts`."""
     client_retry_limit: int = 2
-    """Retries of unanswered requests to other services (Heat's); may be 0."""
+    """Retries of unanswered requests to the Heat of another region (OS::Heat::Stack); may be 0."""
     template_fetch_timeout: float = 10.0
     """Time limit for fetching one template."""
     files_containers: str | None = None

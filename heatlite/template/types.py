@@ -119,6 +119,8 @@ class Installation(Struct, frozen=True):
     """Cloud of the resources, "" for none; None: unknown, without a server."""
     max_nested_stack_depth: int = 5
     """Levels of nested stacks below the first."""
+    max_resources_per_stack: int = 20_000
+    """Number of resources of a stack and those nested with it."""
     features_off: tuple[str, ...] = ()
     """Installed features that are off, whose types are unknown."""
 

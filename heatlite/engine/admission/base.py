@@ -7,7 +7,7 @@ from msgspec import Struct
 from heatlite.core.clock import Clock
 from heatlite.core.config import Settings
 from heatlite.engine.admission.admission import Admission
-from heatlite.engine.planning.tree_budget import TreeBudget
+from heatlite.engine.planning.stack_data_budget import StackDataBudget
 from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.steps.children import Children
 from heatlite.engine.types.outputs import StackReader
@@ -40,12 +40,12 @@ class StackOperations:
 
     def children_of(self, action: ActionRecord, resources: ResourceFactory) -> Children:
         """Return what makes the orders of an action to nested stacks."""
-        most, budget = self._settings.max_resources_per_stack, TreeBudget(resources)
+        most, budget = self._settings.max_resources_per_stack, StackDataBudget(resources)
         return Children(self._store, self._clock, self._definitions, resources, action, most, budget)
 
     def _record_size(self, stack: StackRecord, rows: Sequence[ResourceRecord]) -> None:
         """Record the size of a stack's rows, for other walks of its tree."""
-        budget = TreeBudget(self.reader.resources_of(stack))
+        budget = StackDataBudget(self.reader.resources_of(stack))
         budget.start(rows, in_tree=True)
         size = budget.to_record()
         if size is not None:

@@ -126,7 +126,7 @@ def _changes_at_once(planned: PlannedResource) -> bool:
 def shown_plan(preview: StackPreview, chosen: ChosenPart | None = None) -> ShownPlan:
     """Return the plan of the whole tree and its digest.
 
-    The digest is the SHA-256 of everything shown but health.
+    The digest is the SHA-256 of the shown resources without their health.
     """
     if chosen is None:
         resources = tuple(planned(item) for item in preview.items(nested=True))

@@ -208,7 +208,9 @@ class ShownPlan(Struct, frozen=True):
     digest: str
     """Digest of the content: equal for equal plans only."""
     details: JsonMap = {}
-    """Further keys, such as the edits of a definition. They are no part of the digest."""
+    """Further keys, such as the edits of a definition.
+
+    The digest covers those that `detailed_plan` was given, and none that were added later."""
     later: tuple[PlannedResource, ...] = ()
     """Changes of the result by the next update."""
     restricted: Restriction | None = None

@@ -26,7 +26,7 @@ from heatlite.engine.calls.step_execution import NestedOperation
 from heatlite.engine.planning.child_definition import begun_child, check_immutable, child_template, follows, made_anew
 from heatlite.engine.planning.collect import facade_row, with_anew
 from heatlite.engine.planning.group_members import choose_leaving, decided_on
-from heatlite.engine.planning.tree_budget import TreeBudget
+from heatlite.engine.planning.stack_data_budget import StackDataBudget
 from heatlite.engine.state.conflict_rules import Operation, locked_error, maintenance_refusal
 from heatlite.engine.state.definitions import Definitions, pseudo_parameters
 from heatlite.engine.state.left_out import KEPT, OwnDefinition, PutBack, below, left_out_below, own_definition
@@ -89,7 +89,7 @@ class Children:
         resources: ResourceFactory,
         action: ActionRecord,
         most_resources: int,
-        budget: TreeBudget,
+        budget: StackDataBudget,
     ) -> None:
         self._store = store
         self._clock = clock

@@ -17,7 +17,7 @@ from heatlite.engine.planning.collect import choose_row, keeping_ignored
 from heatlite.engine.planning.decide import REFUSED
 from heatlite.engine.planning.facts import Wanted
 from heatlite.engine.planning.plan import IN_PLACE, NEW_OBJECT, Outcome, Plan, Reason, ResourceDecision, Step
-from heatlite.engine.planning.tree_budget import TreeBudget
+from heatlite.engine.planning.stack_data_budget import StackDataBudget
 from heatlite.engine.state.hooks import PRE_DELETE, waits_at
 from heatlite.engine.steps.breakpoints import Breakpoints
 from heatlite.engine.steps.operation_steps import OperationSteps
@@ -54,7 +54,7 @@ class ConvergeSteps:
         resources: ResourceFactory,
         breakpoints: Breakpoints,
         operations: OperationSteps,
-        budget: TreeBudget,
+        budget: StackDataBudget,
     ) -> None:
         self.adopted: JsonMap | None = None
         """Of an adoption: the recorded resources, by name."""

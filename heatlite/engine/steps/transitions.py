@@ -24,7 +24,7 @@ from heatlite.engine.planning.collect import collect
 from heatlite.engine.planning.decide import deletes_first
 from heatlite.engine.planning.group_members import to_verify
 from heatlite.engine.planning.plan import Outcome, Step
-from heatlite.engine.planning.tree_budget import TreeBudget
+from heatlite.engine.planning.stack_data_budget import StackDataBudget
 from heatlite.engine.state.hooks import PRE_DELETE, expired_text, verb_of, waits_at
 from heatlite.engine.state.unit_of_work import UnitOfWork
 from heatlite.engine.steps.absence import provisional
@@ -71,7 +71,7 @@ class Transitions:
         retry_limit: int,
     ) -> None:
         self.rows = RowWriter(unit_of_work, resources, now)
-        self.budget = TreeBudget(resources)
+        self.budget = StackDataBudget(resources)
         self.breakpoints = breakpoints
         self.operations = OperationSteps(self.rows, resources, breakpoints)
         self.converging = ConvergeSteps(self.rows, resources, breakpoints, self.operations, self.budget)
@@ -170,7 +170,7 @@ class Transitions:
         return self._finish_handled(execution, row)
 
     def _finish_handled(self, execution: StepExecution, row: ResourceRecord) -> StepExecution | None:
-        """Write the end of an execution that has changed no properties."""
+        """Write the end of an execution that has failed, or has changed no properties."""
         if execution.verb is Verb.CHECK and row.health is not None and row.health.before is not None:
             self._finish_check(execution, row)
         elif execution.failure is not None:

@@ -33,7 +33,7 @@ from heatlite.features.approvals.errors import (
 )
 from heatlite.features.approvals.feature import OPTION, WAIT
 from heatlite.features.approvals.journal import Journal
-from heatlite.features.approvals.judging import SUBJECTS, open_key, policy_of, reasons
+from heatlite.features.approvals.judging import SUBJECTS, policy_of, reasons, request_key
 from heatlite.features.approvals.people import identity, place_of
 from heatlite.features.approvals.store.records import ApprovalRecord, ApprovalState
 from heatlite.features.approvals.store.store import ApprovalStore, ended
@@ -357,7 +357,8 @@ def key_of(store: Store, asked: PreparedRequest, not_before: float | None = None
     due = not_before if asked.action is None else asked.action.not_before
     if due is not None:
         options["not_before"] = due
-    return open_key(store, SUBJECTS[asked.change], target, [asked.content(), options] if options else asked.content())
+    content = [asked.content(), options] if options else asked.content()
+    return request_key(store, SUBJECTS[asked.change], target, content)
 
 
 def _stands(record: ApprovalRecord, key: str, digest: str, now: float) -> bool:

@@ -60,7 +60,7 @@ def _removes(item: PreviewItem) -> bool:
     return item.outcome in (Outcome.REPLACE, Outcome.REBUILD)
 
 
-def open_key(store: Store, subject: Subject, target: str, content: Json) -> str:
+def request_key(store: Store, subject: Subject, target: str, content: Json) -> str:
     """Return the key of an open approval: a digest of what the operation would store.
 
     It is keyed, since the content has hidden values.

@@ -34,8 +34,6 @@ from heatlite.template.types import Fault, NestedTemplate, ResourceTypeView, Typ
 
 __all__ = ["check", "check_definition", "locate", "raise_first"]
 
-MAX_NESTED_RESOURCES: Final = 10_000
-"""Maximum number of resources of nested templates to check."""
 _MADE: Final = "nested_stack"
 """Name in messages for a template that a type has made (Heat's)."""
 
@@ -313,10 +311,11 @@ class _Checker:
         if known is None:
             definition = template.definition(environment, {}, self.definition.strict, self.types, facade)
             self._run.resources += len(definition.resources)
-            if self._run.resources > MAX_NESTED_RESOURCES:
+            most = self.types.installation.max_resources_per_stack
+            if self._run.resources > most:
                 if ("too many",) not in self._run.told:
                     self._run.told.add(("too many",))
-                    text = f"Maximum resources per stack exceeded: {MAX_NESTED_RESOURCES}."
+                    text = f"Maximum resources per stack exceeded: {most}."
                     text = RequestLimitExceeded(message=text).message
                     self.findings.add(ValidationPhase.RESOURCES, Problem(here, text, error="RequestLimitExceeded"))
                 return

@@ -17,7 +17,7 @@ Others see committed sizes only, and a transaction with more would keep other wr
 """
 
 
-class TreeBudget:
+class StackDataBudget:
     """Counts the size that one walk adds to its tree, against `max_stack_data`.
 
     Sizes are in characters of JSON. The rest of the tree is read again after each commit.
