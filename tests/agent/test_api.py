@@ -124,6 +124,7 @@ def test_changes_are_told_once(agent: Agent) -> None:
     assert agent.ask("GET", "/v1/changes?revision=-1").status == 400
 
 
+@pytest.mark.slow
 def test_an_id_is_one_action(agent: Agent) -> None:
     body = {"id": "mine", "kind": "test/loop", "args": {"target": 1}}
     answers = [agent.ask("POST", "/v1/actions", body) for _ in range(2)]

@@ -136,6 +136,7 @@ def hashed(password: str, prefix: str = "2b") -> str:
 
 
 class TestBasic:
+    @pytest.mark.slow
     @pytest.mark.parametrize("prefix", few(["2a", "2b", "2y"]))
     def test_a_password_opens_the_users_projects(self, serve: Serve, tmp_path: Path, prefix: str) -> None:
         write_users(tmp_path, mia=hashed("söme:pass", prefix))

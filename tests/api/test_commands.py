@@ -305,6 +305,7 @@ def test_a_deletion_prints_what_it_retains_and_does_that_plan(
         assert told in refused and "[y/N]" not in refused
 
 
+@pytest.mark.slow
 def test_a_part_of_a_stack_is_planned_updated_and_shown(
     heat: Heat, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -808,6 +809,7 @@ def of_stacks() -> Iterator[list[str]]:
                 break
 
 
+@pytest.mark.slow
 def test_a_misspelt_stack_is_answered_with_its_name(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
     heat.create(template(a=value("x")), "web")
     lines = [*of_stacks()]

@@ -10,6 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from string import Formatter
 
+import pytest
+
 from heatlite.core.errors import Conflict
 from tests.ways_out import is_complete, says_effect
 
@@ -36,12 +38,14 @@ def conflicts() -> Iterator[type[Conflict]]:
             yield found
 
 
+@pytest.mark.slow
 def test_each_kind_of_conflict_has_a_way_out() -> None:
     found = [*conflicts()]
     assert len(found) > 40
     assert [one.__name__ for one in found if not one.ways and "__init__" not in one.__dict__] == []
 
 
+@pytest.mark.slow
 def test_the_ways_out_of_a_kind_are_complete_with_its_fields() -> None:
     for one in conflicts():
         for way in one.ways:
@@ -52,6 +56,7 @@ def test_the_ways_out_of_a_kind_are_complete_with_its_fields() -> None:
             assert command is None or says_effect(way.text), (one.__name__, way.text)
 
 
+@pytest.mark.slow
 def test_a_name_is_one_word_of_a_command() -> None:
     name, named = "--a b's {stack_name} $(id)", 0
     for one in conflicts():

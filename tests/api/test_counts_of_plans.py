@@ -55,6 +55,7 @@ def counted(sentence: str) -> dict[str, int]:
     return {word: int(count) for count, word in re.findall(r"(\d+) ([a-z]+)", sentence) if count != "0"}
 
 
+@pytest.mark.slow
 def test_the_summary_counts_as_the_plan(heat: Heat, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     here, file = Here(heat), tmp_path / "s.yaml"
     file.write_text(dump(earlier()))

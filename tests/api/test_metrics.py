@@ -69,6 +69,7 @@ def requests(shown: Shown, method: str, route: str, code: int) -> float:
     return of(shown, "http_request_duration_seconds_count", method=method, route=route, code=str(code))
 
 
+@pytest.mark.slow
 def test_the_shipped_alerts_name_metrics_that_exist(heat: Watched) -> None:
     alerts = (Path(__file__).parents[2] / "templates" / "healing" / "alerts.yml").read_text()
     named = re.findall(r'(heatlite_\w+)(?:\{(\w+)="(\w+)"\})?', alerts)

@@ -333,6 +333,7 @@ def test_new_keys_make_old_urls_and_tokens_worthless(own_bench: Bench) -> None:
     assert events[2]["resource_status_reason"] == "A new signal key was drawn"
 
 
+@pytest.mark.slow
 def test_an_agent_gets_what_it_applies_in_clear(bench: Bench) -> None:
     told = bench.agent.call("GET", f"{bench.hides}/resources/server/metadata", code=200).text
     stack, *_ = bench.stacks("hides")

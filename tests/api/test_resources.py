@@ -289,6 +289,7 @@ class TestPaths:
         assert places == ["g/0/0", "g/0/1", "g/1/0", "g/2/0"]
         assert {one["resource_status_reason"] for one in marked} == {"smoke"}
 
+    @pytest.mark.slow
     def test_a_locked_stack_keeps_a_mark_for_its_end(self, heat: Heat) -> None:
         path = heat.create(NESTED)
         heat.call("POST", f"{path}/actions", {"lock": {"level": "stacks"}}, code=200)
@@ -309,6 +310,7 @@ class TestPaths:
             assert message.startswith("The Resource (")
         assert heat.call("DELETE", f"{path}/resources/{name}", code=405).headers["Allow"] == "GET, PATCH"
 
+    @pytest.mark.slow
     def test_another_project_finds_no_member(self, own_heat: Heat) -> None:
         path = own_heat.create(NESTED)
         member = own_heat.get(f"{path}/resources/g/1/0")["resource"]["physical_resource_id"]

@@ -204,6 +204,7 @@ def narrow(tmp_path: Path) -> Iterator[Heat]:
     server.close()
 
 
+@pytest.mark.slow
 def test_a_project_may_have_so_many(narrow: Heat) -> None:
     config_id = config(narrow)["id"]
     config(narrow)

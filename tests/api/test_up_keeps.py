@@ -49,6 +49,7 @@ def write(**content: object) -> None:
         Path(f"{name}.yaml").write_text(json.dumps(value))
 
 
+@pytest.mark.slow
 def test_up_keeps_and_resets(heat: Heat, here: Here, capsys: pytest.CaptureFixture[str]) -> None:
     write(s=made("n", "m", "gone", "secret"), e={"parameters": {"m": "three"}, "parameter_defaults": {"x": "y"}})
     assert here(f"up s.yaml -y -P n=two -P gone=two -P secret={SECRET} --tags a,b -e e.yaml") == 0

@@ -88,6 +88,7 @@ def create(call: Call, server: Server, name: str) -> tuple[str, str]:
     return stack
 
 
+@pytest.mark.slow
 def test_the_life_of_a_stack(call: Call, server: Server) -> None:
     previewed = call("preview", "gopher", json.dumps(TEMPLATE), parameters("one"))
     assert {one["resource_name"] for one in previewed["resources"]} == {"a", "b"}
@@ -118,6 +119,7 @@ def test_the_life_of_a_stack(call: Call, server: Server) -> None:
     call("find", stack[0], fails="gophercloud.ErrDefault404")
 
 
+@pytest.mark.slow
 def test_resources_events_and_types(call: Call, server: Server) -> None:
     stack = create(call, server, "gopher")
     path = "/stacks/" + "/".join(stack)
@@ -142,6 +144,7 @@ def test_resources_events_and_types(call: Call, server: Server) -> None:
     assert call("validate", json.dumps(TEMPLATE))["Description"] == "A stack of gophercloud"
 
 
+@pytest.mark.slow
 def test_a_stack_that_is_abandoned_and_adopted(call: Call, server: Server) -> None:
     stack = create(call, server, "gopher")
     before = server.resources("/stacks/" + "/".join(stack))
@@ -153,6 +156,7 @@ def test_a_stack_that_is_abandoned_and_adopted(call: Call, server: Server) -> No
     assert server.resources(path) == before
 
 
+@pytest.mark.slow
 def test_a_mark_waits_for_an_update(call: Call, server: Server) -> None:
     """A policy repairs marks by request only if it names them."""
     stack = create(call, server, "gopher")

@@ -409,6 +409,7 @@ def test_every_operation_can_be_cancelled(world: World, verb: Verb) -> None:
     world.remove(stack)
 
 
+@pytest.mark.slow
 @everywhere()
 def test_force_waits_for_nobody(world: World, verb: Verb) -> None:
     """Nor does the delete after it; the former owner writes nothing more."""
@@ -459,6 +460,7 @@ def test_what_waits_at_a_breakpoint_is_signalled(engine: Engine, asked: Signal) 
     assert stack_state(engine.settle(stack)) == "CREATE_COMPLETE"
 
 
+@pytest.mark.slow
 def test_the_time_of_a_wait_condition_does_not_run_out_while_it_is_suspended(engine: Engine) -> None:
     """Whichever process goes on with it."""
     waits = resource("OS::Heat::WaitCondition", handle={"get_resource": "h"}, timeout=100)
@@ -554,6 +556,7 @@ def test_a_cancel_is_heard_where_the_operation_turned_back(engine: Engine) -> No
 # -- time ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_nobody_begins_in_time_times_out(plugins: Path, place: Path, tmp_path: Path) -> None:
     engine = Engine(place, engine_slots=1)
     world = World(engine, tmp_path, "call")

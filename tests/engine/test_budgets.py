@@ -181,6 +181,7 @@ NESTED = template(tiny=value("x"), **copies(6, later("p")))
 NESTED["parameters"] = {"p": {"type": "string", "default": "z" * (UNIT // 2)}}
 
 
+@pytest.mark.slow
 def test_a_stack_commits_its_values_in_parts(engine: Engine) -> None:
     """One transaction for all would keep other writers waiting."""
     commits = {}

@@ -126,6 +126,7 @@ class TestDelete:
         assert final(stack) == "DELETE_COMPLETE"
         assert engine.rows(stack) == []
 
+    @pytest.mark.slow
     def test_of_what_is_only_queued(self, engine: Engine) -> None:
         stack = engine.create(template(a=thing()))
         engine.close()
@@ -181,6 +182,7 @@ class TestDelete:
         assert final(stack) == "DELETE_COMPLETE"
         assert [path.name for path in plugins.iterdir()] == ["journal"]
 
+    @pytest.mark.slow
     def test_that_takes_too_long(self, engine: Engine) -> None:
         stack = engine.create(template(a=thing(action_wait_secs={"delete": -1})), timeout_mins=1)
         stack = engine.delete(stack)
@@ -232,6 +234,7 @@ class TestCheck:
         stack = engine.check(engine.create(template(b=thing(), c=thing(depends_on="b"))))
         assert stack.status_reason == "Stack CHECK completed successfully"
 
+    @pytest.mark.slow
     def test_a_failure_stops_nobody(self, engine: Engine) -> None:
         stack = engine.create(template(a=file(), b=file(depends_on="a"), c=file(), d=file()))
         for name in "ac":

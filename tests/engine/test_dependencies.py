@@ -92,6 +92,7 @@ def test_it_holds_its_stack_while_it_waits(engine: Engine) -> None:
     assert [(one.depended, one.state) for one in engine.store.dependencies.of(action.id)] == [(first.id, "ok")]
 
 
+@pytest.mark.slow
 def test_a_chain_that_breaks(engine: Engine) -> None:
     grove = Grove(engine, 3, bad=1)
     with engine.clock.held():

@@ -117,6 +117,7 @@ def test_scale_in_and_out(engine: Engine, kind: str) -> None:
     assert {name: after[name] for name in old[1:]} == {name: before[name] for name in old[1:]}
 
 
+@pytest.mark.slow
 @kinds
 def test_the_next_update_keeps_the_size(engine: Engine, kind: str) -> None:
     stack = engine.create(template(**KINDS[kind](3)), **SERVERS)
@@ -201,6 +202,7 @@ def test_delete_members(engine: Engine, kind: str) -> None:
     assert names(engine, engine.patch(stack)) == left
 
 
+@pytest.mark.slow
 def test_a_failed_member_leaves_first(engine: Engine) -> None:
     stack = engine.create(template(**automatic(3)))
     youngest = names(engine, stack)[-1]

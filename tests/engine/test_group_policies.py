@@ -68,6 +68,7 @@ def test_attach_update_and_detach_are_actions(engine: Engine) -> None:
     assert engine.states(stack) == {"g": "CREATE_COMPLETE"}
 
 
+@pytest.mark.slow
 def test_a_policy_decides_who_leaves_until_it_is_detached(engine: Engine) -> None:
     stack = engine.create(template(g=group(0, thing("v"))))
     for _ in range(5):
@@ -174,6 +175,7 @@ def spread(cloud: Cloudy) -> StackRecord:
     asked(cloud, stack, AttachPolicy("zones", "zone_placement", ZONES))
     return stack
 
+@pytest.mark.slow
 def test_members_are_made_and_given_up_by_zone(cloudy: Cloudy) -> None:  # noqa: F811
     stack = spread(cloudy)
     action = changed(cloudy, stack, ScaleOut(4))
@@ -218,6 +220,7 @@ def test_a_member_is_made_again_in_its_zone(troubled: Callable[..., Cloudy], fau
     assert action.data.placement is not None
     assert zones_of(cloud, stack) == {one.name: one.zone for one in action.data.placement.placements}
 
+@pytest.mark.slow
 def test_an_engine_that_takes_over_obeys(cloudy: Cloudy) -> None:  # noqa: F811
     stack = spread(cloudy)
     with cloudy.clock.held():

@@ -68,6 +68,7 @@ def require_quiet(engine: Engine, stack: StackRecord) -> None:
     assert [one.path for one in plan.resources if one.action != "keep"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("criteria", few(["YOUNGEST_FIRST", "OLDEST_FIRST", "RANDOM"]))
 @pytest.mark.parametrize("size", few([3, 1, 0]))
@@ -95,6 +96,7 @@ def test_law_an_update_takes_out_what_the_action_would(engine: Engine, kind: str
     assert len(names(engine, stacks[0])) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_with_a_new_definition_in_batches(engine: Engine, kind: str) -> None:
     stack = grown(engine, kind, 4)
@@ -110,6 +112,7 @@ def test_with_a_new_definition_in_batches(engine: Engine, kind: str) -> None:
     require_quiet(engine, stack)
 
 
+@pytest.mark.slow
 def test_what_the_template_names_goes_first(engine: Engine) -> None:
     stack = grown(engine, KINDS[0], 4)
     asked(engine, stack, YOUNGEST)
@@ -121,6 +124,7 @@ def test_what_the_template_names_goes_first(engine: Engine) -> None:
     require_quiet(engine, stack)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_protected_member_is_refused(engine: Engine, kind: str) -> None:
     stack = grown(engine, kind, 3)
@@ -133,6 +137,7 @@ def test_a_protected_member_is_refused(engine: Engine, kind: str) -> None:
     assert len(names(engine, stack)) == 3
 
 
+@pytest.mark.slow
 def test_a_rollback_brings_back_the_names(engine: Engine) -> None:
     """Numbers that the update has taken out are members again, and no others are made."""
     stack = grown(engine, KINDS[0], 4)
@@ -162,6 +167,7 @@ TRIES = {
 ROWS = [(one,) for one in product(TRIES, [*TRIES, "retry"], ["smaller", "breaks"])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tries", sampled(ROWS, 8))
 def test_a_rollback_after_failed_updates_brings_back_the_names(engine: Engine, tries: tuple[str, ...]) -> None:
     """It goes to the definition before all of them."""
@@ -209,6 +215,7 @@ def test_a_grace_period_is_waited_for(engine: Engine) -> None:
     assert (action.started_at or 0.0) - before >= 300
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_zones(cloudy: Cloudy, kind: str) -> None:  # noqa: F811
     cloudy.admin.call("compute.create_aggregate", name="east", availability_zone="east")

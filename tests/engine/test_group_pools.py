@@ -270,6 +270,7 @@ ROWS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("verb", "kind", "group"), sampled(ROWS, 7))
 def test_law(cloudy: Cloudy, verb: str, kind: str, group: str) -> None:  # noqa: F811
     fleet = Fleet(cloudy, kind, group)
@@ -284,6 +285,7 @@ def test_law(cloudy: Cloudy, verb: str, kind: str, group: str) -> None:  # noqa:
 # -- the policy itself -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_attached_changed_and_detached(cloudy: Cloudy) -> None:  # noqa: F811
     fleet = Fleet(cloudy)
     for name, options in (("web", {"protocol_port": 9090}), ("spare", {"pool": "spare"}), ("spare", {"weight": 7})):
@@ -310,6 +312,7 @@ def test_attached_changed_and_detached(cloudy: Cloudy) -> None:  # noqa: F811
     assert all("loadbalancers" not in row.data for row in cloudy.rows(fleet.below))
 
 
+@pytest.mark.slow
 def test_the_data_of_actions_and_members(cloudy: Cloudy) -> None:  # noqa: F811
     fleet = Fleet(cloudy, size=1)
     (pool,) = [one["id"] for one in fleet.simulation.all("load_balancer.pool").values() if one["name"] == "web"]
@@ -339,6 +342,7 @@ FAULTS: list[tuple[Any, type[Exception], str]] = [
 ]
 
 
+@pytest.mark.slow
 def test_what_cannot_be(cloudy: Cloudy) -> None:  # noqa: F811
     fleet = Fleet(cloudy, size=1)
     before, row = fleet.pool(), cloudy.row(fleet.stack, "g")
@@ -360,6 +364,7 @@ def test_what_cannot_be(cloudy: Cloudy) -> None:  # noqa: F811
 CREATES, DELETES = "load_balancer.create_member", "load_balancer.delete_member"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", few([
     {"verb": CREATES, "number": 2, "raises": "lost"},
     {"verb": CREATES, "number": 2, "raises": "unavailable"},
@@ -376,6 +381,7 @@ def test_calls_that_are_repeated(troubled: Callable[..., Cloudy], fault: dict[st
     fleet.require_law()
 
 
+@pytest.mark.slow
 def test_what_others_have_done_in_the_pool(cloudy: Cloudy) -> None:  # noqa: F811
     """A member that is there already, and one that is gone."""
     fleet = Fleet(cloudy, size=2)
@@ -394,6 +400,7 @@ def test_what_others_have_done_in_the_pool(cloudy: Cloudy) -> None:  # noqa: F81
     assert fleet.pool() == []
 
 
+@pytest.mark.slow
 def test_a_pool_that_is_gone(cloudy: Cloudy) -> None:  # noqa: F811
     """Members still go; new ones fail with their reason, and enter another pool later."""
     fleet = Fleet(cloudy, size=2)
@@ -411,6 +418,7 @@ def test_a_pool_that_is_gone(cloudy: Cloudy) -> None:  # noqa: F811
     fleet.require_law("spare")
 
 
+@pytest.mark.slow
 def test_a_failure_of_the_pool_is_made_good_by_the_next_update(troubled: Callable[..., Cloudy]) -> None:  # noqa: F811
     fleet = Fleet(troubled(faults=[{"verb": CREATES, "number": 4, "raises": "refused"}]))
     cloud = fleet.cloud
@@ -424,6 +432,7 @@ def test_a_failure_of_the_pool_is_made_good_by_the_next_update(troubled: Callabl
     assert plan is not None and [one for one in plan.resources if one.action != "keep"] == []
 
 
+@pytest.mark.slow
 def test_a_pool_that_lets_nobody_go(troubled: Callable[..., Cloudy]) -> None:  # noqa: F811
     """A deletion fails and names why; a forced one goes on."""
     fleet = Fleet(troubled(faults=[{"verb": DELETES, "raises": "refused"}]), size=2)
@@ -435,6 +444,7 @@ def test_a_pool_that_lets_nobody_go(troubled: Callable[..., Cloudy]) -> None:  #
     assert fleet.cloud.count("compute.server") == 0
 
 
+@pytest.mark.slow
 def test_a_pool_of_the_same_stack(cloudy: Cloudy) -> None:  # noqa: F811
     """Its deletion finds the pool, or finds it gone."""
     group = resource(
@@ -448,6 +458,7 @@ def test_a_pool_of_the_same_stack(cloudy: Cloudy) -> None:  # noqa: F811
     assert cloudy.count("compute.server") == cloudy.count("load_balancer.member") == 0
 
 
+@pytest.mark.slow
 def test_the_plan(cloudy: Cloudy) -> None:  # noqa: F811
     fleet = Fleet(cloudy, group="OS::Heat::ResourceGroup")
     request = StackRequest(template=template(**fleet.template(2)))
@@ -469,6 +480,7 @@ def test_the_plan(cloudy: Cloudy) -> None:  # noqa: F811
 HOOKS = {"resource_registry": {"resources": {"g": {"*": {"lifecycle_hook": {"timeout": 600}}}}}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("verb", "ends"), [("delete", "timeout"), ("leave", "timeout"), ("leave", "cancel")])
 def test_a_member_is_out_of_the_pool_while_it_waits_at_a_hook(cloudy: Cloudy, verb: str, ends: str) -> None:  # noqa: F811
     """One that stays after all is in the pool again."""
@@ -496,6 +508,7 @@ def test_a_member_is_out_of_the_pool_while_it_waits_at_a_hook(cloudy: Cloudy, ve
 # -- other ways --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_members_without_one_address(cloudy: Cloudy) -> None:  # noqa: F811
     cloudy.made(BALANCED, "balanced")
     two = {"member.yaml": json.dumps(template(a=server(), b=server()))}
@@ -528,6 +541,7 @@ def test_an_abandoned_group_stays_in_its_pool(cloudy: Cloudy) -> None:  # noqa: 
     fleet.require_law()
 
 
+@pytest.mark.slow
 def test_a_cancelled_scale_out_is_made_good(troubled: Callable[..., Cloudy]) -> None:  # noqa: F811
     """No call of the pool has an answer before the cancel."""
     fleet = Fleet(troubled(faults=[{"verb": CREATES, "number": 4, "raises": "unavailable"}]))

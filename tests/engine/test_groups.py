@@ -199,6 +199,7 @@ def test_a_count_that_is_only_known_later_is_held_to_the_limit(plugins: Any, pla
         engine.close()
 
 
+@pytest.mark.slow
 def test_an_update_that_fails_is_rolled_back_to_the_old_members(engine: Engine) -> None:
     stack = engine.create(template(g=group(2, thing("v%index%"))), disable_rollback=False)
     bad = {"type": "OS::Heat::TestResource", "properties": {"value": "w", "fail": True}}

@@ -218,6 +218,7 @@ def test_only_the_hook_that_is_waited_at_can_be_cleared(engine: Engine, hook: An
         assert engine.now_on(stack) == since
 
 
+@pytest.mark.slow
 def test_a_hook_is_cleared_once(engine: Engine) -> None:
     with engine.clock.held():
         stack = engine.create(PAIR, wait=False, environment=hooks(a="pre-create"))

@@ -146,6 +146,7 @@ def goes_back(engine: Engine, stack: StackRecord, before: Kept) -> None:
     assert now.restricted == before.restricted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("again", sampled([False, True], 1))
 @pytest.mark.parametrize(("key", "shape", "way"), sampled(product(LEFT, SHAPES, WAYS), 5))
 def test_a_rollback_puts_nested_stacks_back_to_their_own_definition(
@@ -161,6 +162,7 @@ def test_a_rollback_puts_nested_stacks_back_to_their_own_definition(
     assert kept(engine, stack).rows == kept(engine, engine.put(stack, **shaped(shape, "2"))).rows
 
 
+@pytest.mark.slow
 def test_what_was_left_out_twice_keeps_its_own_state(engine: Engine) -> None:
     """First a resource, then the nested stack with it: of two definitions."""
     stack = engine.create(**shaped("nested in nested", "1"))
@@ -172,6 +174,7 @@ def test_what_was_left_out_twice_keeps_its_own_state(engine: Engine) -> None:
     goes_back(engine, _fails(engine, stack, "nested in nested", "4"), before)
 
 
+@pytest.mark.slow
 def test_the_size_of_a_group_comes_back_with_it(engine: Engine) -> None:
     """An operation has set another size than the template's; the update forgets it."""
     stack = engine.create(**shaped("group", "1"))
@@ -186,6 +189,7 @@ def test_the_size_of_a_group_comes_back_with_it(engine: Engine) -> None:
     assert len(engine.rows(child(engine, stack, "n"))) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("old", [True, False])
 def test_what_was_neither_removed_nor_made_is_so_again(engine: Engine, old: bool) -> None:
     """`old`: `n` is there and not defined; else it is defined and not there."""

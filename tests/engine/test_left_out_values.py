@@ -77,6 +77,7 @@ def site(request: pytest.FixtureRequest, engine: Engine, path: str) -> Site:
     return Site(engine, path, request.param)
 
 
+@pytest.mark.slow
 def test_a_rollback_puts_the_values_back(site: Site) -> None:
     """Twice, as the second one finds what the first one has kept."""
     restricted = site.stack.restricted
@@ -90,6 +91,7 @@ def test_a_rollback_puts_the_values_back(site: Site) -> None:
     assert site.has("5") and site.stack.restricted is None
 
 
+@pytest.mark.slow
 def test_values_of_a_failed_update_count_once_it_is_left_out_again(site: Site) -> None:
     site.put("3", fails=True)
     assert site.has("3")
@@ -102,6 +104,7 @@ def test_values_of_a_failed_update_count_once_it_is_left_out_again(site: Site) -
     assert site.has("3")
 
 
+@pytest.mark.slow
 def test_values_are_kept_no_longer_than_they_are_needed(site: Site) -> None:
     site.put("3", fails=True, rolls_back=True)
     site.put("4")

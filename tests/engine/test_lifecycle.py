@@ -419,6 +419,7 @@ def test_the_time_goes_on_while_no_process_is_there(engine: Engine) -> None:
     assert len(engine.rows(nested)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", few(["create_first", "delete_first"]))
 def test_a_replacement_goes_on_in_another_process(engine: Engine, order: str) -> None:
     """Also where another hook has been passed before, which has the step begun anew."""

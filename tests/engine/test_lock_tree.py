@@ -115,6 +115,7 @@ def refused(tree: Tree, call: Callable[[], object], kind: type[HeatliteError] = 
     return caught.value.message
 
 
+@pytest.mark.slow
 def test_a_stack_that_outlived_its_resource_refuses_nothing_above(engine: Engine, tree: Tree) -> None:
     """No operation of the root touches it."""
     retained = root()
@@ -133,6 +134,7 @@ def test_a_stack_that_outlived_its_resource_refuses_nothing_above(engine: Engine
 
 
 class TestInherited:
+    @pytest.mark.slow
     @pytest.mark.parametrize("level", few([ALL, STACKS]))
     def test_every_stack_is_locked_and_unlocked(self, engine: Engine, tree: Tree, level: LockLevel) -> None:
         marks = {name: tree.events(name) for name in NAMES}
@@ -377,6 +379,7 @@ class TestUpdate:
         assert engine.value(tree["middle"], "y") == "v"
         assert engine.told(tree["leaf"], since) == []
 
+    @pytest.mark.slow
     def test_a_cancel_with_rollback_does_not_get_at_it(self, engine: Engine, tree: Tree) -> None:
         bad = root(v="new", bad=thing("b", fail=True))
         engine.put(tree.root, bad, files=FILES)

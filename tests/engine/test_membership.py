@@ -283,6 +283,7 @@ def test_a_change_between_plan_and_join(engine: Engine) -> None:
     assert names(engine, stack) == []
 
 
+@pytest.mark.slow
 def test_a_member_of_several_objects(engine: Engine) -> None:
     """A template joins with the id of each object; what has none is made by an action."""
     inner = template(x=thing("v"), y=thing({"get_resource": "x"}), z=thing("z"))

@@ -478,6 +478,7 @@ def test_check_goes_through_the_tree(engine: Engine) -> None:
     assert engine.store.stacks.descendants(stack)[-1].id == bottom.id
 
 
+@pytest.mark.slow
 def test_the_environment_goes_down_and_parameters_do_not(engine: Engine) -> None:
     given = {"p": {"type": "string"}}
     inner = text(template(parameters=given, outputs={"o": attr("x", "output")}, x=thing(param("p"))))

@@ -167,6 +167,7 @@ def test_one_that_failed_is_tried_again(engine: Engine) -> None:
     assert engine.ids(stack) == ids and engine.outputs(stack) == {"n": 1}
 
 
+@pytest.mark.slow
 def test_a_rebuild_that_was_cut_off_goes_on(engine: Engine) -> None:
     stack = engine.create(template(p=phoenix(seconds=100)))
     ids = engine.ids(stack)

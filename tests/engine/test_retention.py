@@ -27,6 +27,7 @@ def test_the_newest_events_are_kept(plugins: Path, place: Path) -> None:
     engine.close()
 
 
+@pytest.mark.slow
 def test_old_events_and_stacks_deleted_long_ago_go(plugins: Path, place: Path) -> None:
     engine = Engine(place, event_days=40, deleted_stack_days=10)
     kept, gone = engine.create(template(a=thing())), engine.create(template(a=thing()), name="gone")

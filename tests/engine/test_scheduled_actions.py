@@ -189,6 +189,7 @@ class TestLater:
         engine.components.scheduled_actions.sweep()
         assert (statuses(engine, stack), engine.get(stack)) == ([MISSED], before)
 
+    @pytest.mark.slow
     def test_there_is_an_end_to_it(self, engine: Engine, stack: StackRecord) -> None:
         for _ in range(MAX_SCHEDULED):
             start(engine, stack, later(engine))
@@ -357,6 +358,7 @@ class TestSeries:
         assert entry.body == {"check": {"interval": 60}}
 
 
+@pytest.mark.slow
 def test_a_lock_that_runs_out_is_lifted_by_a_scheduled_action(engine: Engine, stack: StackRecord) -> None:
     engine.lock(stack, expires_at=engine.clock.now() + 60)
     engine.clock.pass_(60)

@@ -349,6 +349,7 @@ class TestOthers:
         )  # fmt: skip
         assert "internal error" in of(engine, broken).status_reason
 
+    @pytest.mark.slow
     def test_one_that_waits_for_the_cloud_delays_none(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
         stack = engine.create(template(a=thing("v")))
         other = engine.create(template(a=thing("v")), name="other")

@@ -119,6 +119,7 @@ def test_exclude_also_leaves_out_what_needs_a_new_value(engine: Engine) -> None:
     assert [engine.value(stack, name) for name in "abc"] == ["1", "1", "2"] and {*engine.states(stack)} == {*"abc"}
 
 
+@pytest.mark.slow
 def test_groups_and_members(engine: Engine) -> None:
     stack = engine.create(group(3, "1"))
     plan = planned(engine, stack, group(4, "2"), reach=Reach(target=("web/1",)))
@@ -287,6 +288,7 @@ def test_a_retry_has_the_selection(engine: Engine) -> None:
     assert stack.restricted is not None and not stack.restricted.reached
 
 
+@pytest.mark.slow
 def test_a_lock_counts_where_the_update_touches(engine: Engine) -> None:
     stack = engine.create(group(2, "1"))
     members = child(engine, stack, "web")
@@ -302,6 +304,7 @@ def test_a_lock_counts_where_the_update_touches(engine: Engine) -> None:
     assert engine.put(stack, group(2, "2")).restricted is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [1, 2])
 @pytest.mark.parametrize("is_reached", [False, True])
 def test_a_rollback_leaves_untouched_members_of_a_touched_nested_stack(

@@ -162,6 +162,7 @@ def test_who_is_told_of_a_wait_before_a_deletion_can_end_it(listing: Engine, rec
     assert token not in str(listing.events(nested)), "who may read events later has no use for it"
 
 
+@pytest.mark.slow
 def test_what_is_told(listing: Engine, receiver: Receiver) -> None:
     stack = listing.create(template(a=thing("x")), **sinks(receiver.url, secret="hush"))
     until(listing, lambda: len(receiver.got) == 4)
@@ -288,6 +289,7 @@ def test_a_sink_that_hangs_delays_no_other_project_and_no_other_host(
         until(listing, lambda: len(silent.got) == 24)
 
 
+@pytest.mark.slow
 def test_a_sink_that_does_not_answer_in_time_has_failed(
     listing: Engine, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -261,6 +261,7 @@ class TestRestore:
         stack = restore(engine, stack, snapshot)
         assert (final(stack), engine.ids(nested(engine, stack))) == ("RESTORE_COMPLETE", before)
 
+    @pytest.mark.slow
     def test_a_rollback_leaves_nested_stacks_as_they_were(self, engine: Engine, folder: Path) -> None:
         child = template(x=saved(folder, param("v")), parameters={"v": {"type": "string"}})
         files = {"child.yaml": json.dumps(child)}

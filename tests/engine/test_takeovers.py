@@ -129,6 +129,7 @@ def test_nothing_is_told_of_the_stopping_once_the_action_has_ended(engine: Engin
     assert stack_state(stack) == "CREATE_FAILED"
 
 
+@pytest.mark.slow
 def test_a_check_keeps_what_it_has_found_so_far(engine: Engine) -> None:
     """One healthy, one unreachable, one without check; another takes its time."""
     found = {"well": thing(), "plain": resource("Test::Robust")}
@@ -181,6 +182,7 @@ def take(engine: Engine, action_id: str) -> None:
     engine.server.worker._take(action_id)
 
 
+@pytest.mark.slow
 def test_a_suspect_waits_for_an_engine_that_has_lived_for_its_pause(engine: Engine) -> None:
     """Engines that are killed every few seconds count no further takeover."""
     engine.close()

@@ -293,6 +293,7 @@ class TestRetry:
         changed_back = ["a UPDATE_IN_PROGRESS", "a UPDATE_COMPLETE"]
         assert engine.told(stack, mark) == ["s UPDATE_IN_PROGRESS", *changed_back, "s UPDATE_COMPLETE"]
 
+    @pytest.mark.slow
     def test_an_object_that_would_not_go(self, engine: Engine) -> None:
         stuck = {"delete": -1}
         stack = engine.create(template(a=thing(), b=thing(action_wait_secs=stuck)), timeout_mins=1)
@@ -375,6 +376,7 @@ class TestPutAndPatch:
         assert (stack.tags, stack.timeout_mins, stack.disable_rollback) == (("u", "v"), None, False)
         assert self.values(engine, stack) == ("pd", "2")
 
+    @pytest.mark.slow
     def test_a_patched_template_forgets_files_that_nothing_names(self, engine: Engine) -> None:
         """Files of its environment, its nested stacks and their files stay."""
         inner = "file:///one/inner.yaml"

@@ -143,6 +143,7 @@ def test_who_stops_lets_those_in_that_it_waits_for(plugins: Path, place: Path) -
         engine.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("control", "ends"), few([("CANCEL_ROLLBACK", "ROLLBACK_COMPLETE"), ("CANCEL", "UPDATE_FAILED")])
 )

@@ -381,6 +381,7 @@ def test_bodies_are_closed(bench: Bench, name: str) -> None:
     assert town.content() == before
 
 
+@pytest.mark.slow
 def test_bodies_of_heat_have_no_operations(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys of operations are unknown there, as other keys are, and ignored."""
     town = Town(bench, monkeypatch)

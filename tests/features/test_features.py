@@ -77,6 +77,7 @@ KEPT = {
 """Modules of the core that have such words, with the reason."""
 
 
+@pytest.mark.slow
 def test_the_core_has_no_word_of_a_feature() -> None:
     package = ROOT / "heatlite"
     core = [one for one in package.rglob("*.py") if one.relative_to(package).parts[0] not in ("features", "agent")]
@@ -87,6 +88,7 @@ def test_the_core_has_no_word_of_a_feature() -> None:
     assert [name for name, text in texts.items() if named.search(text)] == []
 
 
+@pytest.mark.slow
 def test_the_core_names_no_command_of_a_feature() -> None:
     """It may be off. A feature adds its own to facts and errors."""
     words = {word for _, word in COMMANDS}
@@ -209,6 +211,7 @@ def test_a_cloud_of_a_feature_that_is_off_starts_no_server(tmp_path: Path) -> No
         preflight.check_servable(settings)
 
 
+@pytest.mark.slow
 @table("path", ["/ui", "/v1/demo/access_keys", "/v1/demo/incidents", "/v1/demo/health/generic"])
 def test_the_routes_of_features_that_are_off(path: str, tmp_path: Path) -> None:
     environ = {"HEATLITE_DATABASE": sqlite(tmp_path), "HEATLITE_UI": "true", "HEATLITE_FEATURES": ","}
@@ -550,6 +553,7 @@ def without(names: Collection[str], folder: Path) -> None:
             (features / one.name).symlink_to(one)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sampled(OWN, len(OWN)))
 def test_a_product_without_a_feature_starts(name: str, tmp_path: Path) -> None:
     """Some features read a public module of another."""

@@ -44,6 +44,7 @@ def told(cloudy: Cloudy, stack: StackRecord) -> set[str]:
     return {event.id for event in cloudy.events(stack) if event.resource_name != stack.name}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", sampled(EXAMPLES, 6), ids=lambda file: file.stem)
 def test_nothing_is_called_for_objects_of_any_type_that_are_left_out(tmp_path: Path, file: Path) -> None:
     """The new template has only another resource: all others would be deleted.

@@ -152,6 +152,7 @@ def test_every_decision_is_in_the_index() -> None:
     assert set(range(1, max(numbers) + 1)) - numbers <= UNUSED_DECISIONS
 
 
+@pytest.mark.slow
 def test_the_code_refers_to_documents_that_are_there() -> None:
     """A decision may be named by its number alone: docs/decisions/0010."""
     missing = []
@@ -284,6 +285,7 @@ def test_the_openapi_document_is_up_to_date() -> None:
     assert written == openapi(ROOT / "api-ref" / "source" / "v1"), "run the command of this test's docstring"
 
 
+@pytest.mark.slow
 def test_no_text_installs_the_package_from_an_index() -> None:
     """An index has no heatlite, or one of a stranger."""
     others = [path for room in ("deploy", "api-ref/source") for path in (ROOT / room).rglob("*") if path.is_file()]

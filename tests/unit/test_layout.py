@@ -53,6 +53,7 @@ def test_no_package_has_too_many_entries() -> None:
     assert {str(path) for path, count in inside.items() if count > MOST_ENTRIES} == LARGE_PACKAGES.keys()
 
 
+@pytest.mark.slow
 def test_no_class_is_too_long(nodes: Nodes) -> None:
     too_long = [
         f"{path.relative_to(ROOT)}:{node.name}"
@@ -106,6 +107,7 @@ OWN = {path: text for path, text in SOURCES.items() if not path.is_relative_to(P
 """All but the agent, which has the standard library only."""
 
 
+@pytest.mark.slow
 def test_there_is_one_kind_of_record() -> None:
     others = re.compile(r"\b(?:dataclasses?|NamedTuple|namedtuple|attrs|pydantic)\b")
     assert [str(path.relative_to(PACKAGE)) for path, text in OWN.items() if others.search(text)] == []
@@ -116,6 +118,7 @@ def test_one_module_reads_and_writes_json() -> None:
     assert [str(path.relative_to(PACKAGE)) for path, text in OWN.items() if library.search(text)] == ["core/json.py"]
 
 
+@pytest.mark.slow
 def test_only_the_folders_of_databases_tell_them_apart(nodes: Nodes) -> None:
     """Compare no kinds of database: what differs is a part of the backend."""
     folder = PACKAGE / "store" / "database"
@@ -151,6 +154,7 @@ def test_few_handlers_take_any_exception_and_each_says_why(nodes: Nodes) -> None
     assert len(found) <= MOST_BROAD, found
 
 
+@pytest.mark.slow
 def test_no_function_is_too_complex(nodes: Nodes) -> None:
     too_complex = [
         f"{path.relative_to(ROOT)}:{node.lineno} {node.name}: {complexity(node)}"

@@ -63,6 +63,7 @@ def test_snapshots_are_taken_restored_and_deleted(browser: Browser) -> None:
     assert "The stack has no snapshots." in browser.get(path + "/snapshots").text
 
 
+@pytest.mark.slow
 def test_outputs_are_shown_with_their_values(browser: Browser) -> None:
     outputs = {"address": {"value": {"v4": ["203.0.113.7"]}, "description": "of the balancer"}}
     path = browser.heat.create(template(a=value()) | {"outputs": outputs}, name="tells")

@@ -1,10 +1,13 @@
 """Pages of stacks that updates have left parts of (law D5)."""
 
+import pytest
+
 from tests.api.conftest import template, value
 
 from .conftest import Browser
 
 
+@pytest.mark.slow
 def test_what_is_left_out_is_on_each_page(browser: Browser) -> None:
     path = browser.heat.create(template(web=value("1"), db=value("1")), name="parts")
     assert "restricted" not in browser.get("").text

@@ -201,6 +201,7 @@ class TestUpdate:
         cloudy.changed(stack, {"v": volume(backup_id="kept")})
         assert (cloudy.row(stack, "v").physical_id != before, cloudy.count(VOLUME)) == (True, 1)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("gone", few(["", "a"]))
     def test_it_returns_to_those_of_its_servers_that_there_are(
         self, troubled: Callable[..., Cloudy], gone: str

@@ -321,6 +321,7 @@ def test_rules_of_their_own_outlive_those_of_the_group(cloudy: Cloudy) -> None:
         assert len(cloudy.view().things("network.security_group_rule")) == 4 + 3 + len(rules)
 
 
+@pytest.mark.slow
 def test_rules_that_stay_are_left_alone(cloudy: Cloudy) -> None:
     def rules(*ports: int) -> Any:
         rules = [{"protocol": "tcp", "port_range_min": one, "port_range_max": one} for one in ports]

@@ -157,6 +157,7 @@ class TestCreate:
         assert (cloudy.count(SERVER), shown(cloudy, stack)["status"]) == (1, "ACTIVE")
         assert cloudy.count(PORT) == 1
 
+    @pytest.mark.slow
     def test_what_always_goes_to_error_fails_in_the_services_words(self, troubled: Callable[..., Cloudy]) -> None:
         cloudy = troubled(faults=[{"verb": BUILD, "goes": "ERROR", "message": "no room"}])
         stack = cloudy.create(template(vm=server()))

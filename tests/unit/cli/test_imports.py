@@ -17,6 +17,7 @@ HEAVY = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_client_loads_neither_engine_nor_api_nor_orm(tmp_path: Path) -> None:
     code = (
         "import sys; from heatlite.__main__ import main;"

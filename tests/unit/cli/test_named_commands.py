@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.commands import every_command
 
 ROOT = Path(__file__).parents[3]
@@ -35,6 +37,7 @@ def children(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPars
     return {name: child for group in groups for name, child in group.choices.items()}
 
 
+@pytest.mark.slow
 def test_every_named_command_is_there() -> None:
     known = {name: {*children(child)} for name, child in children(every_command()).items()}
     wrong, found = [], set[str]()

@@ -371,6 +371,7 @@ def test_the_same_instance_means_no_difference(before: dict[str, object], after:
         assert not changed
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(sorted(Props.fields)), json_values))
 def test_any_json_is_either_coerced_or_refused_with_faults(values: dict[str, object]) -> None:
     coerced, found = Props.examine(values)

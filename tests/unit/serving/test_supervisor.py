@@ -74,6 +74,7 @@ def is_alive(pid: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_children_stop_one_after_another(start: Start, number: signal.Signals) -> None:
     supervised = start()
@@ -99,6 +100,7 @@ def test_a_child_that_ends_is_started_again(start: Start) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ways", [("fails", "waits"), ("waits", "fails")])
 def test_a_child_that_cannot_start_ends_all(start: Start, ways: tuple[str, str]) -> None:
     supervised = start(*ways)
@@ -130,6 +132,7 @@ def test_children_end_with_a_killed_supervisor(start: Start) -> None:
     eventually(lambda: not any(map(is_alive, pids)), "they have ended")
 
 
+@pytest.mark.slow
 def test_a_reload_is_passed_on(start: Start) -> None:
     supervised = start("waits", "is reloaded")
     for name in ("first", "second"):

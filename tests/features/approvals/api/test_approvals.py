@@ -61,6 +61,7 @@ def told(heat: Heat, error: dict[str, Any]) -> None:
             heat.call("GET", way["path"], code=200)
 
 
+@pytest.mark.slow
 def test_each_refusal_names_its_holder_and_a_way_out(own_heat: Heat) -> None:
     heat = own_heat
     path = heat.create(template(a=THING))
@@ -137,6 +138,7 @@ def test_waiting_requests(own_heat: Heat) -> None:
     approve(heat, found, code=409)
 
 
+@pytest.mark.slow
 def test_what_waits_holds_nothing_and_a_changed_plan_is_asked_anew(own_heat: Heat) -> None:
     heat = own_heat
     path = heat.create(template(a=THING))
@@ -192,6 +194,7 @@ def test_a_delete(own_heat: Heat) -> None:
     assert {one["state"] for one in heat.get("/approvals")["approvals"]} == {"DONE", "OBSOLETE"}
 
 
+@pytest.mark.slow
 def test_a_create(own_heat: Heat) -> None:
     heat = own_heat
     policy(heat, approve="always")
@@ -366,6 +369,7 @@ def test_two_approvers_at_once(own_heat: Heat, query: str) -> None:
     assert len(updates) == (1 if query else 0)
 
 
+@pytest.mark.slow
 def test_approvals_expire(tmp_path: Path) -> None:
     clock = Ahead()
     server = wiring.embedded(Settings(database=sqlite(tmp_path), lease_seconds=1e10), clock=clock)
@@ -441,6 +445,7 @@ def test_ids_by_their_beginnings(own_heat: Heat) -> None:
     assert "there are: PENDING" in heat.fault("GET", "/approvals?state=OPEN")[1]
 
 
+@pytest.mark.slow
 def test_many_wait_no_more(own_heat: Heat) -> None:
     heat = own_heat
     path = heat.create(template(a=THING))
@@ -478,6 +483,7 @@ def test_signals(own_heat: Heat) -> None:
     assert "X-Heatlite-Ignored" not in passed.headers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["snapshot", "group"])
 def test_what_it_is_about_is_gone(own_heat: Heat, what: str) -> None:
     """The first try to approve it ends it: what it waits for never comes."""

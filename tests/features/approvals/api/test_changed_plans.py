@@ -55,6 +55,7 @@ def test_another_plan_is_asked_for_anew(heat: Heat, word: str, asks: str) -> Non
     assert heat.get(f"/actions/{found['action_id']}")["action"]["status"] == "SUCCEEDED"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("both", [True, False])
 def test_a_move_between_stacks_waits_for_both(own_heat: Heat, both: bool) -> None:
     heat = own_heat

@@ -83,6 +83,7 @@ def waiting(own_heat: Heat, tmp_path: Path) -> Waiting:
     return Waiting(own_heat, tmp_path)
 
 
+@pytest.mark.slow
 def test_up_waits_and_follows(waiting: Waiting, capsys: pytest.CaptureFixture[str]) -> None:
     here = waiting.here
     assert here("change-policy show s -f csv") == 0
@@ -102,6 +103,7 @@ def test_up_waits_and_follows(waiting: Waiting, capsys: pytest.CaptureFixture[st
     assert "update" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_down_ends_with_the_rejection(waiting: Waiting, capsys: pytest.CaptureFixture[str]) -> None:
     here = waiting.here
     assert waiting.during("down s -y", lambda key: here(f"approval reject {key} --reason later")) == 1
@@ -114,6 +116,7 @@ def test_down_ends_with_the_rejection(waiting: Waiting, capsys: pytest.CaptureFi
     assert "- a" in shown
 
 
+@pytest.mark.slow
 def test_a_refresh_waits(waiting: Waiting) -> None:
     heat = waiting.heat
     value = {"v": {"type": "string", "default": "none"}}
@@ -132,6 +135,7 @@ def test_a_refresh_waits(waiting: Waiting) -> None:
     assert found["state"] == "DONE"
 
 
+@pytest.mark.slow
 def test_without_waiting(waiting: Waiting, capsys: pytest.CaptureFixture[str]) -> None:
     assert waiting.here("down s -y --no-wait") == 0
     assert "It begins once it is approved" in capsys.readouterr().out

@@ -80,6 +80,7 @@ def test_each_query_is_a_request_of_its_own(own_heat: Heat, approval: str) -> No
     assert {heat.get(f"/approvals/{one['id']}")["approval"]["state"] for one in others} == {"PENDING"}
 
 
+@pytest.mark.slow
 def test_force_is_kept_until_a_time(tmp_path: Path) -> None:
     clock = Ahead()
     server = wiring.embedded(Settings(database=sqlite(tmp_path), lease_seconds=1e10), clock=clock)
@@ -185,6 +186,7 @@ def test_a_request_of_a_feature_that_is_off(tmp_path: Path, off: str, key: str, 
     server.close()
 
 
+@pytest.mark.slow
 def test_its_reason_while_the_feature_is_off(tmp_path: Path) -> None:
     settings = Settings(database=sqlite(tmp_path), lease_seconds=1e10)
     server = wiring.embedded(settings)

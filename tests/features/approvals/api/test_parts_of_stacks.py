@@ -1,9 +1,12 @@
 """Approvals of asked replacements and retaining deletions (laws D8, D9)."""
 
+import pytest
+
 from tests.api.conftest import Heat, template
 from tests.features.approvals.api.test_approvals import THING, approve, policy, refused
 
 
+@pytest.mark.slow
 def test_a_replacement_that_is_asked_for_is_a_removal(own_heat: Heat) -> None:
     heat = own_heat
     path = heat.create(template(a=THING, b=THING))
@@ -23,6 +26,7 @@ def test_a_replacement_that_is_asked_for_is_a_removal(own_heat: Heat) -> None:
     assert heat.get(f"{path}/resources/a")["resource"]["physical_resource_id"] != before
 
 
+@pytest.mark.slow
 def test_an_approved_deletion_retains_what_was_approved(own_heat: Heat) -> None:
     heat = own_heat
     path = heat.create(template(a=THING, b=THING))

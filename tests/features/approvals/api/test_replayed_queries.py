@@ -90,6 +90,7 @@ def test_the_replay_has_the_key(heat: Heat, word: str, value: str) -> None:
     eventually(lambda: not opened(heat), "it has ended")
 
 
+@pytest.mark.slow
 def test_the_replay_insists_like_its_request(own_heat: Heat) -> None:
     heat = own_heat
     path = read_base(heat)

@@ -175,6 +175,7 @@ def test_a_plan_that_changes_after_the_decision_is_not_begun(scene: Scene, word:
     assert scene.heat.get("/approvals?state=PENDING")["approvals"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_lock_counts_at_its_time(scene: Scene, when: str) -> None:
     heat = scene.heat
@@ -191,6 +192,7 @@ def test_a_lock_counts_at_its_time(scene: Scene, when: str) -> None:
     assert scene.approval(found)["state"] == "OBSOLETE"
 
 
+@pytest.mark.slow
 def test_what_needs_no_approval_is_scheduled_as_before(scene: Scene) -> None:
     policy(scene.heat, approve="never")
     answer = scene.send("update")
@@ -200,6 +202,7 @@ def test_what_needs_no_approval_is_scheduled_as_before(scene: Scene) -> None:
     assert scene.pass_time(action["id"])["status"] == "SUCCEEDED"
 
 
+@pytest.mark.slow
 def test_a_cooldown_counts_at_its_time(scene: Scene) -> None:
     group = {
         "type": "OS::Heat::AutoScalingGroup",

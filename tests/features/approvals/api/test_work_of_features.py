@@ -207,6 +207,7 @@ def test_the_migration_asks_for_what_waits(server: wiring.Embedded) -> None:
     assert server.store.of(ApprovalStore).open_of_stack(works[0].stack.id) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subject", SUBJECTS)
 def test_they_expire_only_if_a_policy_says_so(subject: str, tmp_path: Path) -> None:
     clock = Ahead()

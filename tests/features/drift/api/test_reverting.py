@@ -26,6 +26,7 @@ def plan(heat: Heat, path: str, asked: object) -> dict[str, str]:
     return {"": shown["plan"]["digest"], **{"/".join(one["path"]): one["action"] for one in changed}}
 
 
+@pytest.mark.slow
 def test_by_request(heat: Heat) -> None:
     child = json.dumps(template(x=DRIFTING, y=WELL))
     path = heat.create(template(a=DRIFTING, b=WELL, n={"type": "child.yaml"}), files={"child.yaml": child})
@@ -60,6 +61,7 @@ def test_closed_bodies(heat: Heat) -> None:
     assert "takes no other key" in answer.json["error"]["message"]
 
 
+@pytest.mark.slow
 def test_by_command(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
     here = Here(heat)
     path = heat.create(template(a=DRIFTING, b=DRIFTING, c=WELL))

@@ -60,6 +60,7 @@ def patches(shown: ShownPlan) -> Mapping[str, Any]:
     return shown.details or {}
 
 
+@pytest.mark.slow
 def test_everything_becomes_the_definition(cloudy: Cloudy) -> None:
     """Law 1.6."""
     stack = cloudy.made(EVERYTHING)
@@ -255,6 +256,7 @@ def nested(cloudy: Cloudy, given: JsonMap, **parameters: Any) -> tuple[StackReco
     return stack, inner
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "file"),
     sampled([({}, DATA), ({"name": "given"}, DATA), ({"name": param("above")}, "")], 3),
@@ -282,6 +284,7 @@ def test_drift_of_a_nested_stack(cloudy: Cloudy, given: JsonMap, file: str) -> N
     assert cloudy.store.inconsistencies(cloudy.components.clock.now(), 0.0) == []
 
 
+@pytest.mark.slow
 def test_drift_without_an_origin_of_its_own(cloudy: Cloudy) -> None:
     """A parameter of two resources, a member of a group, a template of two resources."""
     stack, inner = nested(cloudy, {})

@@ -400,6 +400,7 @@ def test_the_questions_of_lists(engine: Engine) -> None:
     assert store.counts(project) == DriftCounts(0, 0, 0, 0, 0, None)
 
 
+@pytest.mark.slow
 def test_rows_of_what_was_removed_while_it_was_off_go(plugins: Path, place: Path) -> None:
     engine = Engine(place)
     stack = engine.create(template(a=thing("v", live_value="w"), b=thing("v", live_value="w")))

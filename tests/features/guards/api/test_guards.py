@@ -151,6 +151,7 @@ def taken(heat: Heat, name: str) -> tuple[str, str]:
     return path, f"{path}/snapshots/{snapshot}/restore"
 
 
+@pytest.mark.slow
 def test_a_restore_bakes_and_each_way_out_works(own_heat: Heat) -> None:
     """Also the one that waits for an approval: it keeps its guard."""
     heat = own_heat
@@ -185,6 +186,7 @@ def test_a_create_has_no_guard(heat: Heat) -> None:
     heat.call("POST", "/stacks", body, 400)
 
 
+@pytest.mark.slow
 def test_the_guard_of_a_policy(town: Town) -> None:
     """It guards the updates that bring none, also of who may not loosen it."""
     admin, member = town["admin"], town["member"]

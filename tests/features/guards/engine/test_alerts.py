@@ -78,6 +78,7 @@ def baking(engine: Engine, stack: StackRecord, **more: object) -> Iterator[None]
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("given", "goes_back"),
     [
@@ -124,6 +125,7 @@ def test_alert_in_the_changes(engine: Engine) -> None:
     assert objects(engine, stack) == before
 
 
+@pytest.mark.slow
 def test_alert_after_the_bake(engine: Engine) -> None:
     """C6: it changes nothing."""
     stack = engine.create(BEFORE)
@@ -135,6 +137,7 @@ def test_alert_after_the_bake(engine: Engine) -> None:
     assert final(engine.get(stack)) == "UPDATE_COMPLETE"
 
 
+@pytest.mark.slow
 def test_without_alerts_the_tree_counts(engine: Engine) -> None:
     """Each report whose target lies in the tree takes the update back, and no other."""
     stack = engine.create(BEFORE)
@@ -147,6 +150,7 @@ def test_without_alerts_the_tree_counts(engine: Engine) -> None:
         assert final(engine.settle(stack)) == "ROLLBACK_COMPLETE"
 
 
+@pytest.mark.slow
 def test_a_standing_alert_refuses_the_update(engine: Engine) -> None:
     """C4: until it is resolved, or for a guard that does not look for it."""
     stack = engine.create(BEFORE)
@@ -162,6 +166,7 @@ def test_a_standing_alert_refuses_the_update(engine: Engine) -> None:
         assert final(engine.settle(stack)) == "UPDATE_COMPLETE"
 
 
+@pytest.mark.slow
 def test_silence_is_not_health(engine: Engine) -> None:
     """C5: it bakes on until a source is heard, after the end of the changes."""
     stack = engine.create(BEFORE)
@@ -178,6 +183,7 @@ def test_silence_is_not_health(engine: Engine) -> None:
     assert outputs.guard is not None and outputs.guard.result is BakeEnd.PASSED
 
 
+@pytest.mark.slow
 def test_silence_where_healing_is_off(plugins: Path, place: Path) -> None:
     """C5: a request has to say that silence passes; else a bake is ended by hand."""
     engine = Engine(place, features=("change_policy", "guards"))
@@ -206,6 +212,7 @@ def test_silence_where_healing_is_off(plugins: Path, place: Path) -> None:
     engine.close()
 
 
+@pytest.mark.slow
 def test_a_bake_while_the_feature_is_off(engine: Engine) -> None:
     """It ends at its time, and does not say that a source was heard."""
     stack = engine.create(BEFORE)
@@ -223,6 +230,7 @@ BLIND: dict[str, Any] = {"reports": [{"key": "b", "status": "unknown", "stack": 
 BROKEN: dict[str, Any] = {"reports": [{"key": "b"}]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", [BLIND, BROKEN])
 def test_who_is_not_heard(engine: Engine, body: Any) -> None:
     """C5: a source that cannot see, or that says nothing."""
@@ -241,6 +249,7 @@ def test_who_is_not_heard(engine: Engine, body: Any) -> None:
     assert outputs.guard is not None and outputs.guard.result is BakeEnd.PASSED
 
 
+@pytest.mark.slow
 def test_what_was_heard_before_the_bake(engine: Engine) -> None:
     """C5: a report during the changes says nothing about their result."""
     stack = engine.create(BEFORE)
@@ -267,6 +276,7 @@ def incidents(engine: Engine) -> list[tuple[str, str, str | None]]:
     return [(one.path, one.state.value, str(one.closed_as or one.reason)) for one in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("goes_back", [True, False])
 def test_incidents_of_the_tree(engine: Engine, goes_back: bool) -> None:
     """C8: they wait, busy; of an object that a rollback has replaced they close."""
@@ -292,6 +302,7 @@ def test_incidents_of_the_tree(engine: Engine, goes_back: bool) -> None:
         assert (state == "CLOSED" and reason == "replaced_by_update") is goes_back
 
 
+@pytest.mark.slow
 def test_suspended_and_fired(engine: Engine) -> None:
     """C1: in each phase; a suspended update goes back when it is fired at."""
     stack = engine.create(BEFORE)
@@ -305,6 +316,7 @@ def test_suspended_and_fired(engine: Engine) -> None:
     assert objects(engine, stack) == before
 
 
+@pytest.mark.slow
 def test_the_deadline_rolls_a_silent_bake_back(engine: Engine) -> None:
     """C5, acceptance 8: whatever the stack says of rollbacks."""
     stack = engine.create(BEFORE, disable_rollback=True, timeout_mins=30)
@@ -315,6 +327,7 @@ def test_the_deadline_rolls_a_silent_bake_back(engine: Engine) -> None:
     assert objects(engine, stack) == before
 
 
+@pytest.mark.slow
 def test_fired_once(engine: Engine) -> None:
     """C7: a second alert and a cancel start no second rollback."""
     stack = engine.create(BEFORE)
@@ -352,6 +365,7 @@ def test_alert_in_a_rollback(engine: Engine, fails: bool) -> None:
     assert rollbacks(engine, stack) == 1
 
 
+@pytest.mark.slow
 def test_alert_in_the_clean_up(engine: Engine) -> None:
     """C6: the bake is over, so that nothing more is made."""
     stack = engine.create(template(a=slow_to_go("1"), b=file("1")))
@@ -370,6 +384,7 @@ def test_alert_in_the_clean_up(engine: Engine) -> None:
     assert rollbacks(engine, stack) == 0
 
 
+@pytest.mark.slow
 def test_a_retry_has_the_guard_of_its_update(engine: Engine) -> None:
     """Nobody gets round a guard by a cancel and a retry."""
     stack = engine.create(BEFORE)
@@ -385,6 +400,7 @@ def test_a_retry_has_the_guard_of_its_update(engine: Engine) -> None:
     assert objects(engine, stack) == before
 
 
+@pytest.mark.slow
 def test_named_sources(engine: Engine) -> None:
     """Reports of others neither count nor are heard."""
     stack = engine.create(BEFORE)

@@ -68,6 +68,7 @@ BEFORE = template(a=file("1"), b=thing("1"), g=group("1"), gone=thing(ref("a")))
 AFTER = template(a=file("2"), b=thing("2"), g=group("2"), new=thing("1"))
 
 
+@pytest.mark.slow
 def test_old_objects_stay_until_the_bake_is_over(engine: Engine) -> None:
     """Acceptance 2, 7: both objects exist while the update bakes, also in groups."""
     stack = engine.create(BEFORE)
@@ -125,6 +126,7 @@ def replaced(value: str) -> dict[str, Any]:
     return {"template": template(**{f"n{value}": resource(f"{value}.yaml"), "g": group(value)}), "files": files}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tree", [deep, rolling, replaced])
 @pytest.mark.parametrize("back", [False, True])
 def test_a_tree_bakes_with_its_root(engine: Engine, tree: Callable[[str], dict[str, Any]], back: bool) -> None:
@@ -151,6 +153,7 @@ def test_a_tree_bakes_with_its_root(engine: Engine, tree: Callable[[str], dict[s
         assert any(after[name] != ids for name, ids in before.items() if name in after)
 
 
+@pytest.mark.slow
 def test_a_retry_deletes_what_nested_stacks_have_left(engine: Engine) -> None:
     stack = engine.create(BEFORE)
     with engine.clock.held():
@@ -185,6 +188,7 @@ def test_end_by_hand(engine: Engine) -> None:
         engine.components.controls.end_bake(engine.who, stack, "")
 
 
+@pytest.mark.slow
 def test_a_cancel_in_the_bake_leaves_old_objects_to_the_next_update(engine: Engine) -> None:
     stack = engine.create(BEFORE)
     with engine.clock.held():
@@ -197,6 +201,7 @@ def test_a_cancel_in_the_bake_leaves_old_objects_to_the_next_update(engine: Engi
     assert {len(ids) for ids in objects(engine, stack).values()} == {1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tree", [deep, rolling])
 @pytest.mark.parametrize("end", ["passes", "rolled back", "cancelled"])
 def test_what_is_taken_back_is_current_while_it_bakes(
@@ -226,6 +231,7 @@ def test_what_is_taken_back_is_current_while_it_bakes(
     assert end == "cancelled" or after == before
 
 
+@pytest.mark.slow
 def test_the_bake_counts_on_top_of_the_deadline(engine: Engine) -> None:
     """Acceptance 8: the time limit is that of the changes and the clean-up."""
     stack = engine.create(BEFORE, timeout_mins=5)
@@ -239,6 +245,7 @@ def test_the_bake_counts_on_top_of_the_deadline(engine: Engine) -> None:
         assert final(engine.settle(stack)) == "UPDATE_COMPLETE"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [-3600, 3600])
 def test_a_clock_that_jumps(engine: Engine, seconds: float) -> None:
     """A clock that goes back ends no bake; one beyond the deadline rolls back."""
@@ -258,6 +265,7 @@ def test_a_clock_that_jumps(engine: Engine, seconds: float) -> None:
     assert engine.store.inconsistencies(engine.clock.now(), 0.0) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_kept", [True, False])
 def test_a_bake_that_ends_while_the_feature_is_off(engine: Engine, is_kept: bool) -> None:
     """Its ways out are those of the core. Its row is settled later.
@@ -287,6 +295,7 @@ def test_a_bake_that_ends_while_the_feature_is_off(engine: Engine, is_kept: bool
     assert rows.get(action.id) is None
 
 
+@pytest.mark.slow
 def test_a_guard_while_the_feature_is_off(engine: Engine) -> None:
     """Requests that name a guard are refused; a retry goes on without one."""
     stack = engine.create(BEFORE)
@@ -326,6 +335,7 @@ def _retention(engine: Engine, after: float = 0) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_a_bake_holds_the_tree(engine: Engine) -> None:
     """As under any action: another update, a lock, a check and a mark are refused."""
     stack = engine.create(BEFORE)
@@ -352,6 +362,7 @@ def test_a_bake_holds_the_tree(engine: Engine) -> None:
         assert final(engine.settle(stack)) == "UPDATE_COMPLETE"
 
 
+@pytest.mark.slow
 def test_suspended_bake(engine: Engine) -> None:
     stack = engine.create(BEFORE)
     with engine.clock.held():
@@ -366,6 +377,7 @@ def test_suspended_bake(engine: Engine) -> None:
         assert final(engine.settle(stack)) == "UPDATE_COMPLETE"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("force", [False, True])
 def test_a_deletion_in_the_bake(engine: Engine, force: bool) -> None:
     """It ends the bake, and deletes old and new objects in the whole tree."""
@@ -402,6 +414,7 @@ def test_a_part_of_a_stack_bakes(engine: Engine, back: bool) -> None:
     assert after["/other"] == before["/other"] and len(after["/a"]) == 1
 
 
+@pytest.mark.slow
 def test_guards_go_with_their_actions(engine: Engine) -> None:
     """Rows of guards do not grow with the updates of a stack."""
     stack = engine.create(BEFORE)

@@ -15,6 +15,7 @@ from tests.features.guards.engine.test_bakes import bakes
 from tests.tables import sampled
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("key", "shape"), sampled(product(LEFT, SHAPES), 4))
 def test_an_alert_puts_back_the_own_definition_and_all_objects(engine: Engine, key: str, shape: str) -> None:
     stack, before = left_out(engine, shape, key)

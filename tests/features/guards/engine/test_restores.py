@@ -89,6 +89,7 @@ TREES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tree", TREES)
 @pytest.mark.parametrize("course", ENDS)
 def test_a_restore_bakes(engine: Engine, tree: str, course: str) -> None:
@@ -112,6 +113,7 @@ def test_a_restore_bakes(engine: Engine, tree: str, course: str) -> None:
     assert ("alertmanager reported Slow: p99 is 3 s" in stack.status_reason) == (course == "fired")
 
 
+@pytest.mark.slow
 def test_alert_in_the_changes(engine: Engine) -> None:
     stack, snapshot = snapshot_of(engine, SLOW, {"template": AFTER})
     before = objects(engine, stack)
@@ -124,6 +126,7 @@ def test_alert_in_the_changes(engine: Engine) -> None:
     assert "alertmanager reported" in stack.status_reason
 
 
+@pytest.mark.slow
 def test_alert_after_the_end(engine: Engine) -> None:
     """C6."""
     stack, snapshot = snapshot_of(engine, FLAT, {"template": AFTER})
@@ -133,6 +136,7 @@ def test_alert_after_the_end(engine: Engine) -> None:
     assert final(engine.settle(stack)) == "RESTORE_COMPLETE"
 
 
+@pytest.mark.slow
 def test_a_standing_alert_refuses_the_restore(engine: Engine) -> None:
     stack, snapshot = snapshot_of(engine, FLAT, {"template": AFTER})
     ring(engine, stack)
@@ -147,6 +151,7 @@ def test_a_standing_alert_refuses_the_restore(engine: Engine) -> None:
     assert final(engine.settle(stack)) == "RESTORE_COMPLETE"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [{"bake": -1}, {"bake": 1, "source": ["x"]}, True, {"bake": 1, "sources": ["no"]}])
 def test_faults(engine: Engine, given: object) -> None:
     stack, snapshot = snapshot_of(engine, FLAT, {"template": AFTER})
@@ -155,6 +160,7 @@ def test_faults(engine: Engine, given: object) -> None:
     assert not engine.store.actions.live([stack.id])
 
 
+@pytest.mark.slow
 def test_the_guard_of_a_policy(engine: Engine) -> None:
     """It guards restores that bring none."""
     stack, snapshot = snapshot_of(engine, FLAT, {"template": AFTER})
@@ -169,6 +175,7 @@ def test_the_guard_of_a_policy(engine: Engine) -> None:
     assert final(engine.settle(stack)) == "RESTORE_COMPLETE"
 
 
+@pytest.mark.slow
 def test_a_restore_without_a_guard_cannot_be_cancelled(engine: Engine) -> None:
     """Z1: as in Heat."""
     stack, snapshot = snapshot_of(engine, SLOW, {"template": AFTER})

@@ -475,6 +475,7 @@ def test_a_slot_is_named_from_a_nested_stack(heat: Heat, path: str) -> None:
     assert send(heat, alert(heatlite_stack=nested, heatlite_resource="1"))["results"][0]["target"]["path"] == "web/1"
 
 
+@pytest.mark.slow
 def test_a_source_that_cannot_see_is_shown(heat: Heat, path: str) -> None:
     assert heat.get("/health/grafana")["source"]["blind_since"] is None
     for status, is_blind in (("firing", True), ("resolved", False)):

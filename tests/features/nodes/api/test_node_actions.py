@@ -89,6 +89,7 @@ def test_a_list_has_what_is_asked_for_in_its_order(shared: Shared, query: str, f
     assert shared.listed(query.format(**shared.ids)) == found
 
 
+@pytest.mark.slow
 def test_a_stack_lists_its_tree_and_a_node_is_known_by_its_id(shared: Shared) -> None:
     assert shared.listed(path=shared.path) == [4, 2, 1, 0]
     assert shared.listed("?limit=1&kind=script", shared.path) == [1, 0]

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.database
 DAY = 86_400
 
 
+@pytest.mark.slow
 def test_old_actions_on_nodes_go(plugins: Path, place: Path) -> None:
     """Nothing goes that has not ended, or is part of a run that has not."""
     engine = Engine(place, max_actions_per_stack=2, action_days=10, deleted_stack_days=20)

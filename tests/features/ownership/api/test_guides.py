@@ -14,6 +14,7 @@ FILE = re.compile(r"```yaml\n# (\S+)\n(.*?)```", re.DOTALL)
 COMMAND = re.compile(r"^    heatlite (.*)$", re.MULTILINE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("guide", "file", "resources"),
     [("ownership.md", "shop.yaml", {"net", "subnet", "disk"}), ("drift.md", "web.yaml", {"sg"})],

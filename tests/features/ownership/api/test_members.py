@@ -33,6 +33,7 @@ def quiet(heat: Heat, path: str) -> None:
     assert [one["resource_name"] for one in found if one["action"] != "keep"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", few(["OS::Heat::ResourceGroup", "OS::Heat::AutoScalingGroup"]))
 def test_a_resource_joins_and_leaves_with_its_row(clouded: Heat, kind: str) -> None:
     heat, name = clouded, kind.rpartition("::")[2]
@@ -108,6 +109,7 @@ def test_by_command(clouded: Heat, capsys: pytest.CaptureFixture[str]) -> None:
     assert here("group join d web lone --resource --ids --yes") == 2
 
 
+@pytest.mark.slow
 def test_members_that_are_stacks(clouded: Heat) -> None:
     heat, here = clouded, Here(clouded)
     files = {"file:///member.yaml": dump(template(net=MEMBER))}

@@ -38,6 +38,7 @@ def plan(heat: Heat, path: str, body: dict[str, Any], code: int = 200) -> Any:
     return answer["plan"] if code == 200 else answer["error"]["type"]
 
 
+@pytest.mark.slow
 def test_by_request(clouded: Heat) -> None:
     heat = clouded
     key = network(heat, "one")
@@ -202,6 +203,7 @@ def test_an_interrupted_import_leaves_no_stack(
     eventually(lambda: "fresh" not in [one["stack_name"] for one in clouded.get("/stacks")["stacks"]], "it is gone")
 
 
+@pytest.mark.slow
 def test_by_command(clouded: Heat, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     heat, here = clouded, Here(clouded)
     file, key, other = tmp_path / "shop.yaml", network(heat, "two"), network(heat, "three")
@@ -237,6 +239,7 @@ def test_by_command(clouded: Heat, tmp_path: Path, capsys: pytest.CaptureFixture
         assert here(f"import shop {wrong} --yes") == 2
 
 
+@pytest.mark.slow
 def test_the_files_of_nested_templates(clouded: Heat, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     heat, here = clouded, Here(clouded)
     file, inner, key = tmp_path / "außen.yaml", tmp_path / "innen.yaml", network(heat, "nested")

@@ -58,6 +58,7 @@ def renamed(imported: Imported, stack: StackRecord) -> None:
     assert imported.first_plan(stack) == {"/".join(one.path): one.action for one in later}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", sampled(EXAMPLES, 8), ids=lambda file: file.stem)
 def test_law_nothing_is_to_do_after_a_move_or_a_generated_import(tmp_path: Path, file: Path) -> None:
     standing = Standing(tmp_path, file)

@@ -37,6 +37,7 @@ def outside(imported: Imported, resources: dict[str, Any]) -> dict[str, str]:
     return ids
 
 
+@pytest.mark.slow
 def test_a_server_with_port_and_volume(imported: Imported) -> None:
     cloudy = imported.cloudy
     ids = outside(
@@ -248,6 +249,7 @@ def test_two_names_are_no_two_objects(imported: Imported) -> None:
         imported.plan(imported.empty(), {**given("one", NET, id=ids["net"]), **given("two", NET, id=ids["net"])})
 
 
+@pytest.mark.slow
 def test_differences_are_refused_or_wait(imported: Imported) -> None:
     cloudy = imported.cloudy
     ids = outside(imported, {"vol": resource(VOLUME, size=1, name="data"), "net": resource(NET, name="n")})
@@ -382,6 +384,7 @@ def test_bodies_that_cannot_be_imported(imported: Imported, body: dict[str, Any]
         imported.plan(stack, body)
 
 
+@pytest.mark.slow
 def test_an_old_template_deletes_nothing_of_an_import(imported: Imported) -> None:
     cloudy = imported.cloudy
     ids = outside(imported, {"net": resource(NET, name="n"), "more": resource(NET, name="m")})

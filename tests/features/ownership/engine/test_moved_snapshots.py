@@ -81,6 +81,7 @@ def test_new_names_are_kept(imported: Imported) -> None:
     assert imported.first_plan(stack) == {}
 
 
+@pytest.mark.slow
 def test_what_a_restore_cannot_leave_out(imported: Imported) -> None:
     cloudy = imported.cloudy
     own = {"net": resource(NET, name="n"), "sub": resource(SUBNET, network=ref("net"), cidr="10.0.0.0/24")}
@@ -110,6 +111,7 @@ def test_what_was_deleted_since_is_made_again(imported: Imported) -> None:
     assert stack.status_reason == "Stack RESTORE completed successfully"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 4])
 def test_owners_are_asked_for_once(imported: Imported, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """However many stacks a snapshot has."""

@@ -49,6 +49,7 @@ def data(row: ResourceRecord) -> JsonMap:
     return {**row.data, "moved_from": row.name} if row.name in NAMES else row.data
 
 
+@pytest.mark.slow
 def test_rows_definitions_and_paths_follow(imported: Imported) -> None:
     cloudy = imported.cloudy
     registry = {"resources": {"net": {"hooks": []}, "web": {"0": {"protect": {"reason": "it is the first"}}}}}

@@ -58,6 +58,7 @@ def same(row: ResourceRecord, before: ResourceRecord) -> bool:
     return replace(row, **place, requires=before.requires) == before
 
 
+@pytest.mark.slow
 def test_names_in_a_nested_stack(imported: Imported) -> None:
     cloudy = imported.cloudy
     blocks = {"resources": {"data": {"kern": {"net": {"protect": {}}}}}}
@@ -91,6 +92,7 @@ def test_names_in_a_nested_stack(imported: Imported) -> None:
         cloudy.put(stack, template(data={"type": DATA}), files={DATA: DATA_TEXT, INNER: INNER_TEXT})
 
 
+@pytest.mark.slow
 def test_members_get_other_names(imported: Imported) -> None:
     cloudy = imported.cloudy
     numbered = resource("OS::Heat::ResourceGroup", count=3, resource_def=resource(NET))
@@ -124,6 +126,7 @@ def test_members_get_other_names(imported: Imported) -> None:
     cloudy.changed(stack, {"numbered": {**numbered, "properties": {**numbered["properties"], "count": 2}}})
 
 
+@pytest.mark.slow
 def test_to_a_nested_stack_and_back(imported: Imported) -> None:
     cloudy = imported.cloudy
     stack = tree(imported, lager=resource(VOLUME, size=4, name="lager"))
@@ -147,6 +150,7 @@ def test_to_a_nested_stack_and_back(imported: Imported) -> None:
     assert same(cloudy.row(stack, "lager"), before)
 
 
+@pytest.mark.slow
 def test_to_another_stack(imported: Imported) -> None:
     """Laws 2.5, 2.7 and 2.8."""
     cloudy = imported.cloudy
@@ -233,6 +237,7 @@ def test_hidden_values_stay_hidden_elsewhere(imported: Imported) -> None:
     assert imported.first_plan(cloudy.get(there)) == {}
 
 
+@pytest.mark.slow
 def test_members_take_no_hidden_value_out_of_their_group(imported: Imported) -> None:
     """The template of a group has values, where that of its stack has references."""
     cloudy, whole = imported.cloudy, {"str_replace": {"template": "x-S", "params": {"S": param("secret")}}}
@@ -250,6 +255,7 @@ def test_members_take_no_hidden_value_out_of_their_group(imported: Imported) -> 
             assert "hunter2" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_what_does_not_move_elsewhere(imported: Imported) -> None:
     cloudy = imported.cloudy
     own = {
@@ -357,6 +363,7 @@ def test_an_object_that_another_tool_deletes_while_it_moves(imported: Imported) 
     assert imported.first_plan(cloudy.get(there)) == {"net": "replace"}
 
 
+@pytest.mark.slow
 def test_definitions_that_do_without(imported: Imported) -> None:
     """A subnet and its network come to stacks of their own."""
     cloudy = imported.cloudy
@@ -402,6 +409,7 @@ def test_definitions_that_do_without(imported: Imported) -> None:
     assert cloudy.row(there, "teil").physical_id == before.physical_id
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scales", [True, False])
 def test_into_a_group_and_out_of_it(imported: Imported, scales: bool) -> None:
     cloudy, member = imported.cloudy, resource(NET, name="lan")

@@ -39,6 +39,7 @@ def below(imported: Imported, root: StackRecord) -> dict[str, dict[str, Resource
     return {name: {row.name: row for row in imported.cloudy.rows(one)} for name, one in found.items()}
 
 
+@pytest.mark.slow
 def test_a_nested_stack_to_another_root_and_back(imported: Imported) -> None:
     """Law 2.7, at each depth: rows, objects, events and findings go along."""
     cloudy = imported.cloudy
@@ -79,6 +80,7 @@ def test_a_nested_stack_to_another_root_and_back(imported: Imported) -> None:
     assert cloudy.store.inconsistencies(cloudy.components.clock.now(), 0.0) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*GROUPS])
 def test_a_group_takes_its_members_along(imported: Imported, kind: str) -> None:
     cloudy = imported.cloudy
@@ -102,6 +104,7 @@ def test_a_group_takes_its_members_along(imported: Imported, kind: str) -> None:
     }
 
 
+@pytest.mark.slow
 def test_within_a_tree(imported: Imported) -> None:
     """A nested stack goes one level up, and a group one down."""
     cloudy = imported.cloudy
@@ -115,6 +118,7 @@ def test_within_a_tree(imported: Imported) -> None:
     require_sound(imported, cloudy.get(stack))
 
 
+@pytest.mark.slow
 def test_a_member_that_is_a_stack_leaves_into_a_stack(imported: Imported) -> None:
     cloudy = imported.cloudy
     member = {"type": INNER, "properties": {"größe": 1}}
@@ -129,6 +133,7 @@ def test_a_member_that_is_a_stack_leaves_into_a_stack(imported: Imported) -> Non
         require_sound(imported, stack)
 
 
+@pytest.mark.slow
 def test_what_does_not_move_whole(imported: Imported) -> None:
     cloudy = imported.cloudy
     stack = tree(imported, top=resource(NET, name="top"), web=GROUPS["numbered"])
@@ -161,6 +166,7 @@ def test_other_files_of_the_same_name(imported: Imported) -> None:
         imported.move_plan(stack, {"data": "d"}, "b")
 
 
+@pytest.mark.slow
 def test_a_lock_below(imported: Imported) -> None:
     cloudy = imported.cloudy
     stack = tree(imported)

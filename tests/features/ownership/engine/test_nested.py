@@ -72,6 +72,7 @@ def require_sound(imported: Imported, root: StackRecord) -> None:
     assert cloudy.store.inconsistencies(cloudy.components.clock.now(), 0.0) == []
 
 
+@pytest.mark.slow
 def test_an_object_enters_a_nested_stack_and_leaves_it(imported: Imported) -> None:
     cloudy = imported.cloudy
     ids = outside(imported, {"net": resource(NET, name="draußen"), "vol": resource(VOLUME, size=3, name="daten")})
@@ -119,6 +120,7 @@ def test_an_object_enters_a_nested_stack_and_leaves_it(imported: Imported) -> No
     assert cloudy.settle(stack).status is Status.COMPLETE
 
 
+@pytest.mark.slow
 def test_an_external_reference_stays_in_a_nested_template(imported: Imported) -> None:
     cloudy = imported.cloudy
     stack = tree(imported, value=resource("OS::Heat::Value", value=attr("data", "resource.kern", "net")))
@@ -135,6 +137,7 @@ def test_an_external_reference_stays_in_a_nested_template(imported: Imported) ->
     require_sound(imported, stack)
 
 
+@pytest.mark.slow
 def test_a_definition_in_the_body_defines_what_enters_a_nested_stack(imported: Imported) -> None:
     subnet = resource(SUBNET, network=ref("net"), cidr="10.9.0.0/24")
     ids = outside(imported, {"net": resource(NET, name="n"), "sub": subnet})
@@ -157,6 +160,7 @@ def test_a_definition_in_the_body_defines_what_enters_a_nested_stack(imported: I
     require_sound(imported, stack)
 
 
+@pytest.mark.slow
 def test_what_a_difference_leaves_to_do_in_a_nested_stack(imported: Imported) -> None:
     ids = outside(imported, {"net": resource(NET, name="n")})
     stack = tree(imported)
@@ -171,6 +175,7 @@ def test_what_a_difference_leaves_to_do_in_a_nested_stack(imported: Imported) ->
     assert imported.first_plan(stack) == later
 
 
+@pytest.mark.slow
 def test_an_old_file_deletes_nothing_of_an_import(imported: Imported) -> None:
     """Law 2.10, in nested stacks."""
     cloudy = imported.cloudy
@@ -190,6 +195,7 @@ def test_an_old_file_deletes_nothing_of_an_import(imported: Imported) -> None:
     assert "netz" not in {row.name for row in cloudy.rows(stacks(imported, stack)["kern"])}
 
 
+@pytest.mark.slow
 def test_what_has_no_definition_of_its_own_is_refused(imported: Imported) -> None:
     cloudy = imported.cloudy
     ids = outside(imported, {"net": resource(NET, name="n")})

@@ -1,5 +1,7 @@
 """Imports of objects that a deletion has retained (law D9)."""
 
+import pytest
+
 from heatlite.core.status import Status, Verb
 from tests.engine.conftest import ref, resource
 from tests.features.ownership.engine.conftest import Imported
@@ -8,6 +10,7 @@ NET, SUBNET, PORT, SERVER = "OS::Neutron::Net", "OS::Neutron::Subnet", "OS::Neut
 KINDS = {"net": NET, "sub": SUBNET, "port": PORT, "web": SERVER}
 
 
+@pytest.mark.slow
 def test_a_retained_server_has_its_network_and_is_imported_again(imported: Imported) -> None:
     cloudy = imported.cloudy
     resources = {

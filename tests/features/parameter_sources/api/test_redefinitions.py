@@ -96,6 +96,7 @@ def stacks(own_heat: Heat) -> tuple[Heat, str, str]:
     return heat, base, to
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("edit", ["kept", "changed", "removed"])
 @pytest.mark.parametrize("refuses", [False, True])

@@ -23,6 +23,7 @@ def _path(heat: Heat, name: str) -> str:
     return next(f"/stacks/{name}/{one['id']}" for one in heat.get("/stacks")["stacks"] if one["stack_name"] == name)
 
 
+@pytest.mark.slow
 def test_up_reads_and_refresh_reads_again(heat: Heat, here: Here, capsys: pytest.CaptureFixture[str]) -> None:
     assert here("up base.yaml -y") == 0
     assert here("plan web.yaml --from net_id=base.net") == 0

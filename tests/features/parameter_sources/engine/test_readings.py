@@ -288,6 +288,7 @@ def test_restore_brings_back_the_reading(engine: Engine) -> None:
     assert held(engine, reader) == ["a"]
 
 
+@pytest.mark.slow
 def test_newest_readings_are_kept(engine: Engine) -> None:
     base = engine.create(made(), "base", parameters={"v": "0"})
     reader = engine.create(made(), "reader", further=of("base"))

@@ -345,6 +345,7 @@ def test_a_scheduled_request_is_cancelled_with_the_shortages(cloudy: Cloudy) -> 
     assert cloudy.count("network.network") - 1 == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [LockLevel.STACKS, LockLevel.ALL])
 def test_the_lock_is_asked_first(troubled: Troubled, level: LockLevel) -> None:
     """No limit is read for a stack that is locked."""
@@ -409,6 +410,7 @@ def test_a_changed_limit_is_read_again(cloudy: Cloudy) -> None:
     cloudy.made(nets(1), "other")
 
 
+@pytest.mark.slow
 def test_of_many_at_once_no_more_are_accepted_than_fit(cloudy: Cloudy) -> None:
     """3.4, with threads that ask at the same time."""
     raise_limit(cloudy, network=3)

@@ -43,6 +43,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @table("name, expected", CASES)
 def test_what_the_services_have_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, expected: dict[str, tuple[int, int]]

@@ -23,6 +23,7 @@ def rows(here: Here, capsys: pytest.CaptureFixture[str], line: str) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_history_and_undo(heat: Heat, here: Here, capsys: pytest.CaptureFixture[str]) -> None:
     path = heat.create(template(a=value("one")))
     put(heat, path, {"template": template(a=value("two"))})

@@ -105,6 +105,7 @@ def test_restores_adoptions_and_moves_make_one(engine: Engine, kept: Kept) -> No
     assert kept.results(adopted) == [ENDED]
 
 
+@pytest.mark.slow
 def test_the_number_of_a_policy(engine: Engine, kept: Kept) -> None:
     """Retention: the newest ones, the present one, and the last that was reached."""
     stack = engine.create(made(a=value(0)))
@@ -150,6 +151,7 @@ def test_an_unchanged_definition_costs_little(engine: Engine, kept: Kept) -> Non
     assert values[0] <= 2
 
 
+@pytest.mark.slow
 def test_large_values_stay_while_a_revision_has_them(engine: Engine, kept: Kept) -> None:
     template = {**made(), "parameters": {"p": {"type": "string", "default": ""}}}
     stack = engine.create(template, parameters={"p": LARGE})

@@ -155,6 +155,7 @@ def test_a_signal_that_a_rule_denies_is_ignored(heat: Heat) -> None:
     assert "X-Heatlite-Ignored" not in heat.call("POST", f"{path}/resources/up/signal", {}, 200).headers
 
 
+@pytest.mark.slow
 def test_operations_that_no_rule_is_asked_for(heat: Heat) -> None:
     """B6: with a rule that denies everything."""
     path = heat.create(FULL)
@@ -359,6 +360,7 @@ def test_rules_that_change_after_an_approval(heat: Heat) -> None:
     assert [one["state"] for one in heat.get("/approvals")["approvals"]] == ["DONE"]
 
 
+@pytest.mark.slow
 def test_a_replayed_request_is_judged_anew(heat: Heat) -> None:
     """The rules of the moment of the replay count."""
     path = heat.create(FULL)

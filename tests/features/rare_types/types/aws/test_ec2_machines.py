@@ -75,6 +75,7 @@ class TestInstance:
         server = cloudy.row(stack, "m").physical_id
         assert {cloudy.thing(stack, name)["device_id"] for name in nics} == {server}
 
+    @pytest.mark.slow
     def test_attributes_and_an_address(self, cloudy: Cloudy) -> None:
         names = ("PrivateIp", "PublicIp", "PrivateDnsName", "PublicDnsName", "AvailabilityZone")
         made = vpc(m=machine(), eip=resource("AWS::EC2::EIP", InstanceId=ref("m")))
