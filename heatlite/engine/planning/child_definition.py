@@ -67,8 +67,11 @@ def made_anew(
 ) -> frozenset[str]:
     """Return the types of replaced objects that the nested stack of a row uses.
 
-    Members may be joined to these. `chosen` are the rows of its `stack` that have their object, by name.
+    Members may be joined to these. `chosen` are the rows of its `stack` that have their object, by name. There are none
+    while members join or leave, which replaces nothing above them.
     """
+    if not chosen:
+        return replaced_above(stack)
     needed = definition.resources[row.name].requires
     used = {chosen[name].id for name in needed if name in chosen}
     own = {definition.resources[name].mapped_type for name in needed} if set(row.uses) - used else set[str]()

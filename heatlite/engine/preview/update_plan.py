@@ -117,8 +117,7 @@ class UpdatePlan:
 
         Only failed resources, and those that are asked for, are certain to be replaced.
         """
-        tree = [begun.id, *(nested.id for nested in self._store.stacks.descendants(begun))]
-        if self.chosen is None and not self._store.resources.any_failed(tree):
+        if self.chosen is None and not self._store.resources.any_failed_in_tree(begun.root_id or begun.id):
             return
         resources = self._reader.resources_of(begun)
         resources.selection = self.selection

@@ -205,6 +205,11 @@ class Resources(RecordStore[ResourceRecord]):
                 return row
         return None
 
+    def any_failed_in_tree(self, root_id: str) -> bool:
+        """Return whether a resource of a live tree has failed."""
+        within = "SELECT 1 FROM resource WHERE resource.stack_id = tree.id AND resource.status = 'FAILED'"
+        return bool(self._database.read(f"SELECT 1 FROM {_TREE} WHERE EXISTS ({within}) LIMIT 1", (root_id, root_id)))
+
     def any_failed(self, stack_ids: Sequence[str]) -> bool:
         """Return whether a resource of the stacks has failed."""
         return self._any(stack_ids, "status = 'FAILED'")
