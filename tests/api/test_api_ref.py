@@ -349,6 +349,7 @@ def play_ownership(play: Play, folder: Path) -> None:
     made = heat.create(template(net=given), "made")
     network = heat.get(f"{made}/resources/net")["resource"]["physical_resource_id"]
     heat.call("DELETE", f"{made}/abandon", code=200)
+    heat.settle(made)
     path = heat.create(template(), "shop")
     names = {"stack_name": "shop", "stack_id": path.rpartition("/")[2]}
     for title, key, asked in (
@@ -362,7 +363,7 @@ def play_ownership(play: Play, folder: Path) -> None:
             cloud.call("network.update_network", network, name="frontend")
             heat.call("POST", f"{path}/actions", {"check": None})
             heat.settle(path, "CHECK_COMPLETE")
-        plan = heat.call("PATCH", f"{path}/preview?plan=true", {key: asked}).json["plan"]
+        plan = heat.call("PATCH", f"{path}/preview?plan=true", {key: asked}, code=200).json["plan"]
         play(title, **names, **{key: {**asked, "plan_digest": plan["digest"]}})
     play.heat = known
     server.close()

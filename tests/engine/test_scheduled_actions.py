@@ -372,18 +372,18 @@ def test_a_lock_that_runs_out_is_lifted_by_a_scheduled_action(engine: Engine, st
 def test_who_has_lost_the_right_meanwhile(engine: Engine, stack: StackRecord, verb: Verb, error: Forbidden) -> None:
     once = start(engine, stack, later(engine), verb)
     nobody = replace(MEMBER, may=lambda rule: rule != f"actions:{verb.lower()}")
-    scheduled = engine.server.components.scheduled_actions
-    before = scheduled._author_now
+    before = engine.components.scheduled_actions._author_now
 
     def lost(author: Context, stack: StackRecord) -> Context:
         if isinstance(error, NoCredential):
             raise error
         return replace(before(author, stack), may=nobody.may)
 
-    scheduled._author_now = lost
+    for process in (engine.server, engine.front):
+        process.components.scheduled_actions._author_now = lost
     for timing in (later(engine), Timing(interval=3600)):
         with pytest.raises(Forbidden):
-            scheduled.start(MEMBER, engine.get(stack), verb, timing)
+            engine.components.scheduled_actions.start(MEMBER, engine.get(stack), verb, timing)
     pass_until(engine, stack, 101, ActionStatus.CANCELLED)
     ended = engine.store.actions.get(once.id)
     assert ended is not None and ended.outputs.code == wire_name(error)
