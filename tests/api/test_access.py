@@ -261,6 +261,7 @@ class TestBasic:
         assert known.identify(Asked()) is None  # type: ignore[arg-type]
         assert len(looks) == 1
 
+    @pytest.mark.slow
     def test_whoever_guesses_has_to_wait(self, serve: Serve, tmp_path: Path, clock: SlowClock) -> None:
         write_users(tmp_path, mia=hashed("right"), max=hashed("his"))
         app = serve(auth=Auth.BASIC, trusted_proxies=("127.0.0.0/8",)).app
@@ -596,6 +597,7 @@ def test_an_intake_token_reports_and_opens_nothing_else(
     reporter.call("POST", "/health/alertmanager", report, 401)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("role", "allowed"),
     few([("reader", {"check"}), ("member", {*ACTIONS}), ("admin", {*ACTIONS}), ("heat_stack_user", set())]),
@@ -704,6 +706,7 @@ class Notary:
         return {"id": "trust"}
 
 
+@pytest.mark.slow
 def test_a_role_that_only_the_policy_gives_is_not_delegated(tmp_path: Path) -> None:
     """Keystone creates no trust with a role that its user does not have."""
     oslo = pytest.importorskip("heatlite.api.access.policy_file", reason="oslo.policy is not installed")

@@ -148,6 +148,7 @@ def test_a_signed_signal_and_a_replay_are_one_row_each(heat: Heat) -> None:
     assert {row["user"] for row in rows} == {"anonymous", f"machine:{name}"}
 
 
+@pytest.mark.slow
 def test_no_account_has_the_name_of_a_machine(guarded: wiring.Embedded, tmp_path: Path) -> None:
     named = client(guarded, tmp_path, "machine:s-h-abcdefghijkl", "member")
     assert "Rename the account" in named.fault("GET", "/stacks", code=403)[1]

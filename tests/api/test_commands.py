@@ -545,6 +545,7 @@ def test_the_policy_of_the_reference_is_set_as_it_stands(
     assert (policy["mode"], policy["rules"][1]) == ("off", {"match": "web/0", "mode": "off"})
 
 
+@pytest.mark.slow
 def test_an_approval_shows_the_plan_of_its_incident(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
     incident = proposed(heat, "OS::Heat::TestResource")
     assert Here(heat)(f"incident approve {incident} -y") == 0
@@ -604,6 +605,7 @@ def test_an_explanation_names_a_wait_at_a_lifecycle_hook(heat: Heat, capsys: pyt
         assert "  openstack stack hook clear --pre-delete s" in told
 
 
+@pytest.mark.slow
 def test_an_explanation_says_that_no_engine_is_alive(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = Settings(database=sqlite(tmp_path))
     server = wiring.embedded(settings)
@@ -764,6 +766,7 @@ def test_an_empty_table_says_of_what_and_where(
         assert re.match(rf"No [a-z ]+ in project {heat.project} at here\.", err)
 
 
+@pytest.mark.slow
 def test_one_output_and_one_resource(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
     group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 2, "resource_def": value("inside")}}
     outputs = {"word": {"value": {"get_attr": ["a", "value"]}}, "map": {"value": {"x": [1, "ä"]}}}

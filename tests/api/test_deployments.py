@@ -70,6 +70,7 @@ def change(heat: Heat, path: str, **resources: object) -> None:
     heat.call("PATCH", path, {"template": template(server=SERVER, **resources)}, code=202)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", few(["CFN_SIGNAL", "HEAT_SIGNAL"]))
 def test_a_server_is_told_and_answers(heat: Heat, transport: str) -> None:
     path, agent = start(heat, d=deployment(input_values={"x": 1}, signal_transport=transport))
@@ -158,6 +159,7 @@ def test_a_deployment_reads_as_in_heat(heat: Heat) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_delete_is_told_to_the_server(heat: Heat) -> None:
     path, agent = start(heat, d=deployment(actions=["CREATE", "DELETE"]))
     agent.answer(agent.wait()[0])

@@ -150,6 +150,7 @@ def test_leave_and_join(heat: Heat, path: str) -> None:
     heat.fault("PATCH", preview, {"leave": {"members": ["1"], "resource": "x"}}, code=404)
 
 
+@pytest.mark.slow
 def test_a_path_into_a_group(heat: Heat, path: str) -> None:
     heat.call("POST", actions(path, "g/1"), {"recover": {"operation": "RECREATE"}}, code=202)
     heat.settle(path, "UPDATE_COMPLETE")

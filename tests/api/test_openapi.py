@@ -6,6 +6,8 @@ import json
 import re
 from collections.abc import Iterator
 
+import pytest
+
 from tools.openapi.reference import Reference
 
 from .conftest import Heat, served_routes
@@ -57,6 +59,7 @@ def test_operations_have_ids_of_their_own() -> None:
     assert len(ids) == len(set(ids))
 
 
+@pytest.mark.slow
 def test_it_describes_the_samples_of_the_reference() -> None:
     faults = [
         f"{name}: {fault}"

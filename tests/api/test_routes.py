@@ -247,6 +247,7 @@ def test_a_web_page_of_another_site_is_refused(heat: Heat, method: str, origin: 
     assert heat.get(path)["stack"]["stack_status"] == "CREATE_COMPLETE"
 
 
+@pytest.mark.slow
 def test_another_project_sees_nothing(own_heat: Heat) -> None:
     path = own_heat.create(template(a=value()), tags="t")
     other = own_heat.other

@@ -255,6 +255,7 @@ def test_a_comment_breaks_the_silence(known: Store) -> None:
     client.close()
 
 
+@pytest.mark.slow
 def test_a_commit_of_another_process_wakes_a_stream(
     known: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

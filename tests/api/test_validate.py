@@ -223,6 +223,7 @@ def elsewhere() -> Iterator[str]:
     server.server_close()
 
 
+@pytest.mark.slow
 def test_a_template_from_a_listed_host(tmp_path: Path, elsewhere: str) -> None:
     settings = Settings(database=sqlite(tmp_path), template_hosts=("127.0.0.1",), template_fetch_timeout=240.0)
     server = wiring.embedded(settings)

@@ -426,6 +426,7 @@ def test_force_waits_for_nobody(world: World, verb: Verb) -> None:
     world.remove(stack)
 
 
+@pytest.mark.slow
 def test_a_handler_that_hangs_for_ever_keeps_neither_the_stack_nor_the_slot(
     plugins: Path, place: Path, tmp_path: Path
 ) -> None:
@@ -536,6 +537,7 @@ def world_of_trees(engine: Engine, tmp_path: Path) -> World:
     return World(engine, tmp_path, "nested")
 
 
+@pytest.mark.slow
 def test_a_cancel_is_heard_where_the_operation_turned_back(engine: Engine) -> None:
     """The reason of the rollback does not stop the rollback."""
     slow = thing("one", action_wait_secs={"update": 50})
@@ -608,6 +610,7 @@ def test_to_be_begun_again_gives_no_more_time(queue: Engine) -> None:
     assert live(queue, stack).status is ActionStatus.READY
 
 
+@pytest.mark.slow
 def test_the_deletion_of_a_snapshot_is_cancelled_where_it_has_not_come_to_it(engine: Engine, tmp_path: Path) -> None:
     stack = engine.create(template(a=resource("Test::Saved", folder=str(tmp_path), value="x")))
     taken = engine.components.snapshots.take(engine.who, stack, None)

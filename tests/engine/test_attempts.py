@@ -63,6 +63,7 @@ def test_an_object_in_error_is_deleted_before_the_next_attempt(engine: Engine) -
     assert list(asked(engine, row.id)) == ["create 0", f"delete {row.physical_name}-0 0", "create 1"]
 
 
+@pytest.mark.slow
 def test_a_row_says_that_the_remains_of_an_attempt_are_deleted(engine: Engine) -> None:
     failed = "ResourceInError: resources.a: went to ERROR"
     with engine.clock.held():

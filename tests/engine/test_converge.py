@@ -117,6 +117,7 @@ def test_the_preview_looks_as_well(engine: Engine, cloud: Cloud) -> None:
     assert len(changes.unchanged) == 3
 
 
+@pytest.mark.slow
 def test_a_tree(engine: Engine, cloud: Cloud) -> None:
     """A check reports drift at any depth, and an update with converge mends it."""
     child = json.dumps(template(x=cloud.resource("x", value="1"), y=cloud.resource("y", value="1")))

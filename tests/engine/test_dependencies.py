@@ -110,6 +110,7 @@ def test_a_chain_that_breaks(engine: Engine) -> None:
         assert engine.get(stack).status_reason == now(engine, one).status_reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one_is_bad", few([False, True]))
 def test_a_diamond(engine: Engine, one_is_bad: bool) -> None:
     grove = Grove(engine, 3, bad=1)
@@ -123,6 +124,7 @@ def test_a_diamond(engine: Engine, one_is_bad: bool) -> None:
     assert moves(engine, last).count(ActionStatus.RUNNING) == 1
 
 
+@pytest.mark.slow
 def test_what_has_ended_before_is_not_waited_for(engine: Engine) -> None:
     grove = Grove(engine, 2, bad=1)
     well, ill = after(engine, grove.good[0]), after(engine, grove.bad[0])

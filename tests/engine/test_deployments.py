@@ -65,6 +65,7 @@ def test_an_answer_that_comes_before_the_engine_looks_is_not_lost(engine: Engine
     assert engine.settle(stack).status == "COMPLETE"
 
 
+@pytest.mark.slow
 def test_a_deployment_is_hardly_polled(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     get, reads = SoftwareDeployments.get, []
 

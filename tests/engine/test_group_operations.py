@@ -212,6 +212,7 @@ def test_a_failed_member_leaves_first(engine: Engine) -> None:
     assert action.data.deletion.names == (youngest,)
 
 
+@pytest.mark.slow
 def test_grace_period(engine: Engine) -> None:
     stack = engine.create(template(**automatic(3)))
     with engine.clock.held():
@@ -223,6 +224,7 @@ def test_grace_period(engine: Engine) -> None:
     assert len(names(engine, stack)) == 2
 
 
+@pytest.mark.slow
 def test_cooldown_is_shared_with_signals(engine: Engine) -> None:
     one = {"g": scaling(thing("v"), low=1, high=9, desired_capacity=3, cooldown=100), "up": policy(1)}
     stack = engine.create(template(**one))

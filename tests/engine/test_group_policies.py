@@ -196,6 +196,7 @@ def test_members_are_made_and_given_up_by_zone(cloudy: Cloudy) -> None:  # noqa:
     assert zones_of(cloudy, stack) == left, "a replaced member stays in its zone"
     assert {row.data[PLACEMENT]["zone"] for row in cloudy.rows(below)} == {"nova", "east"}  # type: ignore[index,call-overload]
 
+@pytest.mark.slow
 def test_members_that_were_there_count_as_elsewhere(cloudy: Cloudy) -> None:  # noqa: F811
     """They leave first."""
     cloudy.admin.call("compute.create_aggregate", name="east", availability_zone="east")

@@ -191,6 +191,7 @@ def test_a_rollback_after_failed_updates_brings_back_the_names(engine: Engine, t
     require_quiet(engine, stack)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_policy_of_another_package_decides_and_is_told(engine: Engine, kind: str) -> None:
     stack = grown(engine, kind, 3)
@@ -204,6 +205,7 @@ def test_a_policy_of_another_package_decides_and_is_told(engine: Engine, kind: s
     assert action.outputs.policies == {"keep": {"spared": oldest, "result": "OK"}}
 
 
+@pytest.mark.slow
 def test_a_grace_period_is_waited_for(engine: Engine) -> None:
     stack = grown(engine, KINDS[1], 2)
     asked(engine, stack, AttachPolicy("leavers", "deletion", {"grace_period": 300}))

@@ -50,6 +50,7 @@ def outcome(stack: StackRecord) -> str:
 # -- ResourceGroup -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_group_from_creation_to_deletion(engine: Engine) -> None:
     outputs = {
         "refs": attr("g", "refs"),
@@ -138,6 +139,7 @@ def test_no_batch_begins_after_another_resource_has_failed(engine: Engine) -> No
     assert len(members(engine, stack)) == 1
 
 
+@pytest.mark.slow
 def test_a_rolling_update_changes_one_after_the_other(engine: Engine) -> None:
     policy = {"update_policy": {"rolling_update": {"max_batch_size": 1, "min_in_service": 2}}}
     stack = engine.create(template(g=group(2, thing("v"), keys=policy)))
@@ -448,6 +450,7 @@ def test_metadata_follows_what_a_signal_changes(engine: Engine) -> None:
     assert told() == {"n": 1, "all": ["v"]}, "the update has not reached it"
 
 
+@pytest.mark.slow
 def test_a_signal_in_the_cooldown_is_swallowed(engine: Engine) -> None:
     stack = engine.create(template(g=scaling(thing("v"), low=1, cooldown=60), up=policy(1), fast=policy(1, 5)))
     engine.clock.pass_(60)
@@ -467,6 +470,7 @@ def test_a_signal_in_the_cooldown_is_swallowed(engine: Engine) -> None:
         assert len(members(engine, stack)) == 4
 
 
+@pytest.mark.slow
 def test_the_cooldown_begins_with_a_create_and_an_update(engine: Engine) -> None:
     def wanted(value: str) -> Any:
         return template(g=scaling(thing(value), low=1, cooldown=60), up=policy(1))
@@ -537,6 +541,7 @@ def test_after_a_check_that_failed_the_members_decide(engine: Engine, definition
     assert {name for name in before if after.get(name) != before[name]} == {ill}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("definition", few(BOTH))
 def test_what_is_done_to_a_group_is_done_to_its_members(engine: Engine, definition: Any) -> None:
     stack = engine.create(template(g=definition))
@@ -549,6 +554,7 @@ def test_what_is_done_to_a_group_is_done_to_its_members(engine: Engine, definiti
     assert engine.ids(inner) == before
 
 
+@pytest.mark.slow
 def test_a_rolling_update_that_is_cancelled_goes_back(engine: Engine) -> None:
     def slow(value: str) -> Any:
         properties = {"value": value, "action_wait_secs": {"update": 100}}
@@ -569,6 +575,7 @@ def test_a_rolling_update_that_is_cancelled_goes_back(engine: Engine) -> None:
     assert [engine.value(inner, name) for name in "012"] == ["v", "v", "v"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("definition", few(BOTH))
 def test_a_group_is_handed_over_with_its_members(engine: Engine, definition: Any) -> None:
     stack = engine.create(template(g=definition))

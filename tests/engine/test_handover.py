@@ -207,6 +207,7 @@ class TestAdopt:
         assert (final(stack), engine.rows(stack)) == ("ROLLBACK_COMPLETE", [])
         assert sorted(plugins.iterdir()) == files
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("origin", few(["own", "heats", "without id"]))
     def test_a_tree(self, engine: Engine, plugins: Path, origin: str) -> None:
         child = {
@@ -237,6 +238,7 @@ class TestAdopt:
         engine.delete(stack)
         assert [path.name for path in plugins.iterdir()] == ["journal"]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "group",
         few(

@@ -202,6 +202,7 @@ def test_what_was_neither_removed_nor_made_is_so_again(engine: Engine, old: bool
     goes_back(engine, _fails(engine, stack, "nested in nested", "3"), before)
 
 
+@pytest.mark.slow
 def test_an_unhealthy_member_keeps_its_object_and_its_mark(engine: Engine) -> None:
     stack = engine.create(**shaped("group of nested", "1"))
     group = child(engine, stack, "n")

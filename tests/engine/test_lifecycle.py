@@ -174,6 +174,7 @@ def test_a_breakpoint_before_the_deletion_is_the_same_wait(engine: Engine) -> No
         assert result(engine, stack) == "DELETE_COMPLETE"
 
 
+@pytest.mark.slow
 def test_members_that_are_stacks_wait_whole(engine: Engine) -> None:
     files = {"t.yaml": json.dumps(template(inner=thing("x")))}
     wanted = {"size": 2, "member": resource("t.yaml")}
@@ -221,6 +222,7 @@ def test_a_rollback_lets_what_it_removes_wait(engine: Engine) -> None:
     assert len(engine.rows(nested)) == 1
 
 
+@pytest.mark.slow
 def test_many_are_counted(engine: Engine) -> None:
     names = [f"r{i:02}" for i in range(12)]
     blocks = {"r*": {"lifecycle_hook": {"timeout": 5}}}
@@ -336,6 +338,7 @@ def test_a_deletion_does_not_wait_for_the_hook(engine: Engine) -> None:
     assert engine.rows(nested) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hook", few(["pre-update", "pre-delete"]))
 def test_a_deletion_does_not_take_over_a_wait_of_what_was_ended_by_force(engine: Engine, hook: str) -> None:
     if hook == "pre-update":

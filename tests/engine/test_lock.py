@@ -379,6 +379,7 @@ class TestStates:
 
 
 class TestExpiry:
+    @pytest.mark.slow
     def test_the_engine_unlocks_by_itself(self, engine: Engine) -> None:
         stack = engine.lock(engine.create(template(a=thing())), expires_at=START + 100)
         engine.components.maintenance.expire_locks()
@@ -430,6 +431,7 @@ class TestExpiry:
         assert final(stack) == "LOCK_COMPLETE"
         assert stack.lock is not None and stack.lock.expires_at == START + 500
 
+    @pytest.mark.slow
     def test_while_the_process_was_down(self, engine: Engine) -> None:
         engine.who = ADMIN
         stack = engine.lock(engine.create(template(a=thing())), expires_at=START + 100)
@@ -574,6 +576,7 @@ class TestRefusals:
             engine.unlock(stack)
             assert len(engine.store.suppressed.list(stack.id)) == expected
 
+    @pytest.mark.slow
     def test_what_was_dropped_is_kept_when_it_comes_again(self, engine: Engine) -> None:
         stack = engine.lock(engine.create(template(a=thing())))
         for _ in range(2):

@@ -218,6 +218,7 @@ class TestOwn:
         assert tree.states() == ["UNLOCK_COMPLETE"] * 3
         assert tree.held() == [False] * 3
 
+    @pytest.mark.slow
     def test_its_level_never_lets_go_of_what_the_ancestor_holds(self, engine: Engine, tree: Tree) -> None:
         engine.lock(tree.root, ALL)
         engine.lock(tree["leaf"], ALL)
@@ -352,6 +353,7 @@ class TestUpdate:
         engine.lock(tree["leaf"], STACKS)
         refused(tree, lambda: engine.patch(tree.root, converge=True))
 
+    @pytest.mark.slow
     def test_nor_may_its_rollback(self, engine: Engine, tree: Tree) -> None:
         bad = root(v="new", bad=thing("b", fail=True))
         assert state(*of(engine.put(tree.root, bad, files=FILES))) == "UPDATE_FAILED"
@@ -416,6 +418,7 @@ class TestGroups:
         found = engine.store.stacks.descendants(engine.get(stack))
         return {str(one.parent_resource): one for one in found if one.depth == 2}
 
+    @pytest.mark.slow
     def test_it_grows_beside_a_locked_member(self, engine: Engine, stack: StackRecord) -> None:
         locked = self.members(engine, stack)["0"]
         assert state(*of(engine.put(stack, self.group(3), files=FILES))) == "UPDATE_COMPLETE"
@@ -423,6 +426,7 @@ class TestGroups:
         assert members.keys() == {"0", "1", "2"}
         assert members["0"] == locked
 
+    @pytest.mark.slow
     def test_it_shrinks_down_to_a_locked_member(self, engine: Engine, stack: StackRecord) -> None:
         assert state(*of(engine.put(stack, self.group(1), files=FILES))) == "UPDATE_COMPLETE"
         assert self.members(engine, stack).keys() == {"0"}

@@ -59,6 +59,7 @@ def content(engine: Engine) -> dict[str, list[Any]]:
     return {name: engine.store.database.read(f'SELECT * FROM "{name}"') for name in names}
 
 
+@pytest.mark.slow
 @kinds
 def test_leave_and_join_again(engine: Engine, kind: str) -> None:
     """Acceptance 8: the same object, size down and up; the next plan is empty."""
@@ -114,6 +115,7 @@ def test_refilled_places(engine: Engine, kind: str) -> None:
     assert plan_of(engine, stack) == []
 
 
+@pytest.mark.slow
 def test_who_joins_gets_the_next_name(engine: Engine) -> None:
     stack = engine.create(template(**numbered(3), h=group(2, thing("v"))))
     free = [row.physical_id for row in engine.rows(nested(engine, stack, "h"))]
@@ -247,6 +249,7 @@ def test_refusals_change_nothing(engine: Engine, name: str) -> None:
     assert [entry.request for entry in engine.store.suppressed.list(stack.id)] == expected
 
 
+@pytest.mark.slow
 def test_an_object_has_one_owner(engine: Engine) -> None:
     """Law 2.3: the text has owner and way out, and nothing of another project."""
     stack = engine.create(SMALL)
@@ -313,6 +316,7 @@ def hooked(engine: Engine) -> tuple[StackRecord, StackRecord]:
     return stack, nested(engine, stack)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reduce", few([True, False]))
 def test_a_leave_waits_for_lifecycle_hooks(engine: Engine, reduce: bool) -> None:
     """Two members are drained; one is told so, the time of the other is over."""
@@ -366,6 +370,7 @@ def test_a_cancelled_leave_leaves_everything_as_it_was(engine: Engine, force: bo
     assert ended.status is ActionStatus.CANCELLED
 
 
+@pytest.mark.slow
 def test_a_leave_that_waits_goes_on_after_a_takeover(engine: Engine) -> None:
     stack, inner = hooked(engine)
     old = names(engine, stack)

@@ -223,6 +223,7 @@ def test_one_that_is_gone_is_made_again(engine: Engine) -> None:
     assert child(engine, stack).id != nested.id
 
 
+@pytest.mark.slow
 def test_what_the_template_drops_goes_with_all_within(engine: Engine) -> None:
     files = deep(3)
     stack = engine.create(template(c=resource("t1.yaml"), stays=thing()), files=files)
@@ -316,6 +317,7 @@ def test_a_failed_one_is_updated_in_place(engine: Engine) -> None:
     assert after["a"] == ids["a"] and after["b"] != ids["b"]
 
 
+@pytest.mark.slow
 def test_a_rollback_takes_them_back(engine: Engine) -> None:
     document = template(c=resource("pair.yaml", v="one"), d=thing("d", depends_on="c"))
     stack = engine.create(document, files={"pair.yaml": PAIR}, disable_rollback=False)

@@ -187,6 +187,7 @@ def test_a_create_goes_on_where_it_failed(engine: Engine, monkeypatch: pytest.Mo
     assert engine.states(stack)["after"] == "CREATE_COMPLETE"
 
 
+@pytest.mark.slow
 def test_an_update_goes_on_where_it_failed(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """An update covers the resources not reached yet and leaves the finished ones."""
     handle = resource("OS::Heat::UpdateWaitConditionHandle")

@@ -42,6 +42,7 @@ class TestATypeThatIsGone:
         found = engine.components.reader.attributes(MEMBER, stack, engine.row(stack, "a"), ("value",))
         assert set(found.values()) == {None}
 
+    @pytest.mark.slow
     def test_the_check_of_it_fails(self, engine: Engine, stack: StackRecord) -> None:
         stack = engine.check(stack)
         assert final(stack) == "CHECK_FAILED"
@@ -57,6 +58,7 @@ class TestATypeThatIsGone:
         assert engine.states(stack)["b"] == "LOCK_COMPLETE"
         assert "Test::Robust" in stack.status_reason
 
+    @pytest.mark.slow
     def test_the_delete_of_it_fails(self, engine: Engine, stack: StackRecord) -> None:
         stack = engine.delete(stack)
         assert final(stack) == "DELETE_FAILED"

@@ -227,6 +227,7 @@ def test_what_is_open_in_a_group_is_open_in_its_members(engine: Engine) -> None:
     assert entry(plan, "g", "1").action == "update", "how many there will be is open: those that are there are shown"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("before", "after", "most", "in_service"), few([
     (3, 3, 2, 2), (2, 2, 2, 2), (4, 2, 2, 3), (2, 5, 1, 2), (3, 3, 1, 0), (1, 0, 1, 1),
 ]))  # fmt: skip

@@ -520,6 +520,7 @@ def test_both_objects_are_kept_where_a_replacement_was_cut_off(engine: Engine) -
 # -- with the stack, wherever it goes ------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_it_goes_with_a_stack_that_is_given_away_and_adopted(engine: Engine) -> None:
     stack = engine.create(TREE, files=FILES)
     middle = child(engine, stack, "middle")
@@ -541,6 +542,7 @@ def test_it_goes_with_a_stack_that_is_given_away_and_adopted(engine: Engine) -> 
     refused(engine, stack, lambda: engine.delete(stack))
 
 
+@pytest.mark.slow
 def test_it_outlives_a_lock_and_a_suspension(engine: Engine) -> None:
     stack = engine.create(template(a=thing()))
     protect(engine, stack, "a")

@@ -220,6 +220,7 @@ def test_a_reboot_keeps_object_and_definition(engine: Engine) -> None:
     assert told == ["s UPDATE_IN_PROGRESS", "p UPDATE_IN_PROGRESS", "p UPDATE_COMPLETE", "s UPDATE_COMPLETE"]
 
 
+@pytest.mark.slow
 def test_a_reboot_that_was_cut_off_goes_on(engine: Engine) -> None:
     stack = engine.create(template(p=phoenix(seconds=100)))
     with engine.clock.held():

@@ -183,6 +183,7 @@ def test_a_rebuild_that_was_cut_off_goes_on(engine: Engine) -> None:
     assert engine.row(stack, "p").data == {"rebuilt": 1}
 
 
+@pytest.mark.slow
 def test_it_holds_for_stacks_within(engine: Engine, other: str) -> None:
     def inner(directory: str | None) -> dict[str, str]:
         return {"inner.yaml": json.dumps(template(f=file(directory=directory)))}

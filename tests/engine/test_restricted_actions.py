@@ -137,6 +137,7 @@ def test_a_preview_tells_of_it(engine: Engine, action: str, after: dict[str, obj
     assert not (planned.replaced or planned.unchanged or planned.added or planned.deleted)
 
 
+@pytest.mark.slow
 def test_within_a_nested_stack(engine: Engine) -> None:
     """Only the resource that the path leads to is kept as it is; the failure names it."""
     environment: Any = {"resource_registry": {"resources": {"c": {"inner": {"restricted_actions": "update"}}}}}

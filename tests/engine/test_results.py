@@ -147,6 +147,7 @@ class TestAgain:
             engine.wait_for(lambda: now(engine, action).status is ActionStatus.CANCELLED)
         assert state(engine.settle(stack).verb, engine.get(stack).status) == "UPDATE_FAILED"
 
+    @pytest.mark.slow
     def test_it_is_not_begun_again_beside_a_call_that_is_still_under_way(
         self, engine: Engine, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -117,6 +117,7 @@ def test_a_refusal_comes_with_the_plan(engine: Engine) -> None:
     assert parts(plan_of(engine, stack, "a")) == {"a": "named"}
 
 
+@pytest.mark.slow
 def test_a_later_deletion_keeps_what_the_first_one_has_retained(engine: Engine) -> None:
     never = thing(action_wait_secs={"delete": -1})
     stack = engine.create(template(a=thing("a"), b=thing("b"), bad=never), timeout_mins=1)

@@ -330,6 +330,7 @@ class TestInternalErrors:
         stack = engine.put(stack, template(a=thing(fail=True)), **BACK)
         assert (final(stack), stack.status_reason) == ("ROLLBACK_FAILED", INTERNAL_ERROR)
 
+    @pytest.mark.slow
     def test_a_nested_stack_fails_and_its_root_is_rolled_back(self, engine: Engine, broken: set[str]) -> None:
         files = {"c.yaml": json.dumps(template(a=thing(), broken=thing(depends_on="a")))}
         stack = engine.create(template(a=thing("1")), **BACK)

@@ -122,6 +122,7 @@ class TestLater:
             start(engine, stack, later(engine, seconds))
         assert actions(engine, stack) == []
 
+    @pytest.mark.slow
     def test_a_locked_stack_lets_nothing_in_and_nothing_fires_at_the_unlock(
         self, engine: Engine, stack: StackRecord
     ) -> None:

@@ -185,6 +185,7 @@ def test_a_rollback_puts_back_what_was_touched(engine: Engine, before: bool) -> 
     assert {row.name: row.properties["value"] for row in engine.rows(stack)} == values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nested", [False, True])
 def test_a_rollback_of_all_does_not_do_what_is_left_out(engine: Engine, nested: bool) -> None:
     make = group_of_two if nested else three
@@ -233,6 +234,7 @@ def test_health_of_what_is_left_out_stays(engine: Engine) -> None:
     assert engine.states(stack)["db"] == "CHECK_FAILED"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["db", "web/1", "web"])
 def test_replacements_that_are_asked_for(engine: Engine, path: str) -> None:
     before = template(

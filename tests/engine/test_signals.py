@@ -183,6 +183,7 @@ def test_what_a_signal_has_made_an_update_keeps(engine: Engine, scaled: StackRec
     assert old.keys() == {"m0", "m1"}
 
 
+@pytest.mark.slow
 def test_the_second_of_two_signals_is_ignored(engine: Engine, scaled: StackRecord) -> None:
     with engine.clock.held():
         signal(engine, scaled, "policy", {"size": 2})
@@ -249,6 +250,7 @@ def test_a_lock_anywhere_on_the_way_counts(engine: Engine, scaled: StackRecord, 
     assert entry.detail.startswith(f"The signal was answered with 200 and ignored. Stack {locked.name} was under")
 
 
+@pytest.mark.slow
 def test_a_lock_elsewhere_does_not_count(engine: Engine) -> None:
     stack = engine.create({**SCALED, "resources": {**SCALED["resources"], "other": resource("Test::Group")}})
     other = engine.store.stacks.get(engine.row(stack, "other").physical_id or "")
@@ -312,5 +314,6 @@ def test_a_group_that_is_not_whole_is_left_alone(
             )
 
 
+@pytest.mark.slow
 def test_a_group_may_need_no_action(engine: Engine, scaled: StackRecord) -> None:
     ignored(engine, scaled, None, "no_change")

@@ -196,6 +196,7 @@ def test_what_is_told(listing: Engine, receiver: Receiver) -> None:
     assert len({headers["X-Heatlite-Delivery"] for headers, _ in receiver.got}) == 4
 
 
+@pytest.mark.slow
 def test_an_engine_that_ends_has_told_what_it_could(listing: Engine, receiver: Receiver) -> None:
     """The command line has no engine for longer than its command takes."""
     stack = listing.create(template(a=thing()), **sinks(receiver.url))
@@ -205,6 +206,7 @@ def test_an_engine_that_ends_has_told_what_it_could(listing: Engine, receiver: R
     assert told == listing.told(stack)
 
 
+@pytest.mark.slow
 def test_events_of_nested_stacks_are_told(listing: Engine, receiver: Receiver) -> None:
     child = json.dumps(template(b=thing()))
     made = template(a={"type": "child.yaml"})
@@ -228,6 +230,7 @@ def test_what_is_refused_is_told_again_and_the_order_stays(listing: Engine, rece
     assert "X-Heatlite-Signature" not in receiver.got[0][0]
 
 
+@pytest.mark.slow
 def test_nobody_waits_for_a_sink_and_nothing_is_lost_when_the_engine_ends(listing: Engine, receiver: Receiver) -> None:
     receiver.go_on.clear()
     receiver.answer = lambda number: 500 if number == 1 else 200

@@ -187,6 +187,7 @@ class TestRestore:
         assert (final(stack), engine.outputs(stack)) == ("RESTORE_COMPLETE", {"o": "old"})
         assert engine.ids(stack) != before
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("put", few([False, True]))
     def test_what_it_made_stays(self, engine: Engine, folder: Path, put: bool) -> None:
         definition = template(a=saved(folder, "old"), b=thing("b"))

@@ -141,6 +141,7 @@ def test_a_failure_stops_what_comes_after_it(engine: Engine) -> None:
     assert not any(text.startswith("c ") for text in engine.told(stack, mark))
 
 
+@pytest.mark.slow
 def test_a_suspended_stack_that_was_checked_can_be_suspended_again(engine: Engine) -> None:
     stack = engine.check(engine.suspend(engine.create(CHAIN)))
     assert final(engine.suspend(stack))[0] == "SUSPEND_COMPLETE"

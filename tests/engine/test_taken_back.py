@@ -101,6 +101,7 @@ def rolled_back(place: Site) -> None:
     assert (place.stack.verb, place.stack.status) == ("ROLLBACK", Status.COMPLETE), place.stack.status_reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reach", [TARGET, EXCLUDE], ids=["target", "exclude"])
 @pytest.mark.parametrize("then", [check, suspended, again, rolled_back])
 def test_the_old_object_counts(place: Site, reach: Reach, then: Callable[[Site], None]) -> None:
@@ -110,6 +111,7 @@ def test_the_old_object_counts(place: Site, reach: Reach, then: Callable[[Site],
     assert place.is_taken_back()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", ["1", "2", "3"])
 def test_an_update_of_all_leaves_one(place: Site, value: str) -> None:
     """It chooses the object that fits, and deletes the others."""
@@ -121,6 +123,7 @@ def test_an_update_of_all_leaves_one(place: Site, value: str) -> None:
     assert "passed_over" not in row.data
 
 
+@pytest.mark.slow
 def test_the_newer_one_taken_back_in_its_turn(place: Site) -> None:
     place.put("1", reach=TARGET)
     place.put("2", reach=TARGET)

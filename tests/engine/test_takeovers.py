@@ -87,6 +87,7 @@ def test_the_time_for_what_is_under_way_goes_on(engine: Engine) -> None:
     assert engine.clock.now() < START + 245
 
 
+@pytest.mark.slow
 def test_a_cancel_lets_end_what_another_process_has_begun(engine: Engine) -> None:
     stack = engine.create(template(slow=thing("one"), a=thing()))
     new = thing(**SLOW)
@@ -103,6 +104,7 @@ def test_a_cancel_lets_end_what_another_process_has_begun(engine: Engine) -> Non
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_clean_up_that_another_process_goes_on_with_is_not_undone(engine: Engine) -> None:
     """All objects are made: a clean-up without time left causes no rollback."""
     old = thing(**SLOW)

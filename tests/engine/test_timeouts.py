@@ -138,6 +138,7 @@ def test_a_stack_whose_time_was_up_can_be_gone_on_with(engine: Engine, part: str
     assert state(stack.verb, stack.status) == "DELETE_COMPLETE"
 
 
+@pytest.mark.slow
 def test_an_adoption_waits_for_nothing(engine: Engine) -> None:
     stack = create(engine, "nested", None, "none")
     record = engine.components.exports.abandon(engine.who, stack)

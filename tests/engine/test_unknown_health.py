@@ -125,6 +125,7 @@ def test_a_definite_answer_beside_it_is_replaced(engine: Engine) -> None:
     assert plan(engine, stack) == {"a": "keep", "b": "replace"}
 
 
+@pytest.mark.slow
 def test_a_check_that_is_cut_short_has_found_out_nothing(engine: Engine) -> None:
     slow = thing(action_wait_secs={"check": -1})
     stack = engine.create(template(a=slow), timeout_mins=1)

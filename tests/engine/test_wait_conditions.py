@@ -287,6 +287,7 @@ def test_events_of_signals_do_not_repeat_the_properties(engine: Engine) -> None:
     assert (properties["SIGNAL"], properties["CREATE"]) == ({}, {"signal_transport": "CFN_SIGNAL"})
 
 
+@pytest.mark.slow
 def test_many_at_once_are_all_kept(engine: Engine) -> None:
     """None of them says who it is; each is counted."""
     stack = engine.create(template(handle=resource(HANDLE)))

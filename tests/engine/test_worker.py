@@ -114,6 +114,7 @@ def test_a_nested_stack_that_cannot_be_read_fails_the_operation(engine: Engine, 
     assert "A stored secret cannot be decrypted" in stack.status_reason
 
 
+@pytest.mark.slow
 def test_leases_are_renewed_although_the_clock_was_set_back(engine: Engine) -> None:
     """Others would take over what it claims since."""
     with engine.clock.held():

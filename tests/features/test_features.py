@@ -358,6 +358,7 @@ def test_the_tables_of_a_feature_of_another_package(tmp_path: Path) -> None:
     store.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", few(["uninstalled", "cannot be imported", "cannot be loaded", "lacks a migration"]))
 def test_rows_of_a_feature_that_cannot_be_read_are_left_alone(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -458,6 +459,7 @@ class TestPolicyFile:
         pytest.importorskip("oslo_policy", reason="oslo.policy is not installed (extra `keystone`)")
         return tmp_path / "policy.yaml"
 
+    @pytest.mark.slow
     def test_no_feature_replaces_a_rule_of_the_core(self, file: Path) -> None:
         from heatlite.api.access.policy_file import PolicyFile
 

@@ -164,6 +164,7 @@ def test_keystone_is_away_when_the_stack_goes(
     assert "was not given back: identity.delete_trust: nobody answers" in caplog.text
 
 
+@pytest.mark.slow
 def test_who_comes_without_a_token_acts_by_the_operators_right(engine: Cloudy, notary: list[Notary]) -> None:
     engine.who = MEMBER
     stack = engine.made({"net": NET})

@@ -95,6 +95,7 @@ def test_an_empty_text_is_refused_or_does_no_harm(cloudy: Cloudy, file: str) -> 
             assert cloudy.delete(stack).status == "COMPLETE"
 
 
+@pytest.mark.slow
 def test_a_server_with_an_empty_name_of_its_key_is_one_without_it(cloudy: Cloudy) -> None:
     without = {"flavor": "m1.nano", "image": "cirros"}
     stack = cloudy.made({"s": resource("OS::Nova::Server", **without, key_name="", availability_zone="")})

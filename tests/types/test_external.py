@@ -114,6 +114,7 @@ def test_what_there_is_not_is_refused(cloudy: Cloudy, type_name: str) -> None:
         cloudy.create(template(it={"type": type_name, "external_id": OBJECT}), "other")
 
 
+@pytest.mark.slow
 def test_to_name_an_object_as_external_replaces_nothing(cloudy: Cloudy) -> None:
     """The reference is as before, though it is only known once the object was seen."""
     net: Any = cloudy.view().call("network.create_network", name="theirs")

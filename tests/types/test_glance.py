@@ -76,6 +76,7 @@ def test_changes_in_place(cloudy: Cloudy, after: dict[str, object], is_then: Any
     assert {key: thing[key] for key in is_then} == is_then
 
 
+@pytest.mark.slow
 def test_another_location_is_another_image(cloudy: Cloudy) -> None:
     stack = cloudy.made({"i": image()})
     before = cloudy.row(stack, "i").physical_id
@@ -97,6 +98,7 @@ def test_what_cannot_be_fetched_is_tried_again(troubled: Callable[..., Cloudy]) 
     assert cloudy.count(IMAGE) == 2
 
 
+@pytest.mark.slow
 def test_check_sees_what_is_gone_and_what_is_not_as_it_was(cloudy: Cloudy) -> None:
     stack = cloudy.made({"i": image(protected=False, extra_properties={"n": 1}, tags=["a"])})
     stack = cloudy.check(stack)

@@ -58,6 +58,7 @@ def test_its_service_does_not_answer(small: Cloudy) -> None:
         small.view().call("block_storage.volumes")
 
 
+@pytest.mark.slow
 def test_a_cloud_that_is_out_of_reach_is_taken_to_have_all(
     small: Cloudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,6 +71,7 @@ LIVES: dict[str, Resources] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", few(LIVES))
 def test_an_unhealthy_one_is_made_anew(cloudy: Cloudy, kind: str) -> None:
     empty = cloudy.census()

@@ -279,6 +279,7 @@ def test_docstrings_keep_the_style() -> None:
     assert not faults, "\n".join(faults)
 
 
+@pytest.mark.slow
 def test_the_openapi_document_is_up_to_date() -> None:
     """Run ``python -m tools.openapi > heatlite/api/openapi/openapi.json``."""
     written = (ROOT / "heatlite" / "api" / "openapi" / "openapi.json").read_text()

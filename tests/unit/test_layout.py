@@ -141,6 +141,7 @@ def test_only_the_folders_of_databases_tell_them_apart(nodes: Nodes) -> None:
 MOST_BROAD = 15
 
 
+@pytest.mark.slow
 def test_few_handlers_take_any_exception_and_each_says_why(nodes: Nodes) -> None:
     found, bare = [], []
     for path, text in SOURCES.items():

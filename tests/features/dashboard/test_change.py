@@ -62,6 +62,7 @@ def test_problems_stand_beside_the_text(browser: Browser) -> None:
     assert "Create exactly this" not in page.text
 
 
+@pytest.mark.slow
 def test_a_file_and_an_address_are_templates_too(browser: Browser) -> None:
     form = browser.get("/new").forms[0]
     form["stack_name"] = "filed"
@@ -138,6 +139,7 @@ def test_the_name_of_a_field_is_text(browser: Browser) -> None:
     assert "not UTF-8" in answer.text
 
 
+@pytest.mark.slow
 def test_a_change_does_exactly_its_plan(browser: Browser) -> None:
     path = browser.heat.create(template(a=value("old"), b=value()), name="changes")
     form = draft(browser.get(path + "/change"))

@@ -190,6 +190,7 @@ def test_a_deleted_stack_offers_nothing_that_is_refused(browser: Browser) -> Non
         browser.get(link["href"])
 
 
+@pytest.mark.slow
 def test_a_form_needs_its_token_and_origin(browser: Browser) -> None:
     path = browser.heat.create(template(a=value()), name="forged")
     browser.get(path)

@@ -74,6 +74,7 @@ def test_from_asking_to_the_end(node: Here, capsys: pytest.CaptureFixture[str], 
     assert capsys.readouterr().out.splitlines()[:2] == ["PENDING_APPROVE anonymous", "PENDING_SCHEDULE anonymous"]
 
 
+@pytest.mark.slow
 def test_nodes_are_listed_by_name(node: Here, capsys: pytest.CaptureFixture[str]) -> None:
     path = node.site.heat.create(template(z=value(), a=value(depends_on="z")), name="t")
     stack = node.site.store.stacks.get(path.rpartition("/")[2])

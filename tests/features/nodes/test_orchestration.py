@@ -566,6 +566,7 @@ def test_who_has_lost_the_tree_writes_nothing(site: Site, caplog: pytest.LogCapt
     site.engine.wait_for(lambda: store.of(NodeStore).node_actions.get(told) is not None)
 
 
+@pytest.mark.slow
 def test_a_clock_that_is_an_hour_off_changes_nothing(site: Site) -> None:  # noqa: F811
     site.agents["a"].skew, site.agents["b"].skew = 3600, -3600
     actions = {name: site.ask(name) for name in site.agents}

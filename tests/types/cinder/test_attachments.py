@@ -124,6 +124,7 @@ def test_a_server_that_does_not_let_go_is_a_clear_failure(troubled: Callable[...
     assert attachments(cloudy, stack, "v") == [("s", "/dev/vdb")]
 
 
+@pytest.mark.slow
 def test_an_attachment_that_is_given_up_is_a_clear_failure(troubled: Callable[..., Cloudy]) -> None:
     cloudy = troubled(build=2, faults=[{"verb": "compute.create_volume_attachment", "goes": "error_attaching"}])
     stack = cloudy.create(template(**parts()))

@@ -225,6 +225,7 @@ class TestUpdate:
         at = {one["server_id"] for one in cloudy.thing(stack, "v")["attachments"]}
         assert at == {row.physical_id for row in cloudy.rows(servers)}
 
+    @pytest.mark.slow
     def test_a_failed_one_that_is_well_is_kept(self, troubled: Callable[..., Cloudy]) -> None:
         cloudy = troubled(faults=[{"verb": "block_storage.extend_volume", "number": 1, "raises": "refused"}])
         stack = cloudy.made({"v": volume()})
@@ -296,6 +297,7 @@ class TestLife:
         assert (stack.status, cloudy.clock.now() - begun < 60) == (Status.FAILED, True)
         assert "the cloud has no backup service, and a volume is saved" in cloudy.row(stack, "v").status_reason
 
+    @pytest.mark.slow
     def test_a_snapshot_of_the_stack_and_back(self, cloudy: Cloudy) -> None:
         stack = cloudy.made({"v": volume(size=2, name="a")})
         snapshot = cloudy.components.snapshots.take(cloudy.who, cloudy.get(stack), "s")

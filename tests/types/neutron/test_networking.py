@@ -127,6 +127,7 @@ def test_a_port_has_the_address_of_the_one_that_it_replaces(cloudy: Cloudy) -> N
     assert cloudy.count("network.port") == 1
 
 
+@pytest.mark.slow
 def test_and_so_has_the_one_that_a_rollback_makes(cloudy: Cloudy) -> None:
     stack = cloudy.made(fixed())
     broken = {**fixed(mac_address="00:11:22:33:44:55"),
@@ -166,6 +167,7 @@ def test_attributes(cloudy: Cloudy) -> None:
 # -- what a failure leaves ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_has_failed_and_is_well_is_kept(troubled: Callable[..., Cloudy]) -> None:
     cloudy = troubled(faults=[{"verb": "network.update_port", "number": 1, "raises": "refused"}])
     stack = cloudy.made(PORT)
@@ -177,6 +179,7 @@ def test_what_has_failed_and_is_well_is_kept(troubled: Callable[..., Cloudy]) ->
     assert cloudy.thing(stack, "port")["name"] == "new"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rolled_back", [True, False])
 def test_what_a_failed_update_has_changed_is_changed_back(troubled: Callable[..., Cloudy], rolled_back: bool) -> None:
     # The update itself succeeds; its result cannot be read.
@@ -288,6 +291,7 @@ def test_a_floating_ip_without_a_way_out(cloudy: Cloudy) -> None:
     assert any("is not reachable from subnet" in why and "(HTTP 404)" in why for why in cloudy.why(stack))
 
 
+@pytest.mark.slow
 def test_a_port_in_use_holds_its_network(cloudy: Cloudy) -> None:
     stack = cloudy.made(SUBNET)
     port: Any = cloudy.view().call("network.create_port", network_id=cloudy.row(stack, "net").physical_id)
@@ -311,6 +315,7 @@ def test_a_port_without_groups_has_the_default_one(cloudy: Cloudy) -> None:
     assert cloudy.thing(stack, "port")["security_groups"] == [default]
 
 
+@pytest.mark.slow
 def test_rules_of_their_own_outlive_those_of_the_group(cloudy: Cloudy) -> None:
     alone = resource("OS::Neutron::SecurityGroupRule", security_group=ref("group"), protocol="icmp")
     resources = {"group": resource("OS::Neutron::SecurityGroup"), "alone": alone}

@@ -116,6 +116,7 @@ def places(cloudy: Cloudy, stack: StackRecord, name: str = "vm") -> list[str]:
     return [one.path for one in record.differences or ()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", sampled(CASES, 4))
 def test_drift_of_a_server_is_put_back_in_place(cloudy: Cloudy, case: str) -> None:
     document, change, differs = CASES[case]
@@ -152,6 +153,7 @@ WELL: Final[Mapping[str, JsonMap]] = {
 """Servers that are as they are said to be."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", sampled(WELL, 3))
 def test_a_new_and_a_replaced_server_are_as_stored(cloudy: Cloudy, case: str) -> None:
     stack = cloudy.check(cloudy.made(WELL[case]))
@@ -162,6 +164,7 @@ def test_a_new_and_a_replaced_server_are_as_stored(cloudy: Cloudy, case: str) ->
     assert places(cloudy, cloudy.check(stack)) == []
 
 
+@pytest.mark.slow
 def test_a_port_of_another_resource_is_no_drift(cloudy: Cloudy) -> None:
     """As the rules of another resource are none of a security group."""
     more = {"p": resource("OS::Neutron::Port", network=ref("net"))}
@@ -172,6 +175,7 @@ def test_a_port_of_another_resource_is_no_drift(cloudy: Cloudy) -> None:
     assert places(cloudy, cloudy.check(stack)) == []
 
 
+@pytest.mark.slow
 def test_another_definition_still_makes_a_new_server(cloudy: Cloudy) -> None:
     groups = {name: resource("OS::Neutron::SecurityGroup", rules=[]) for name in ("sg", "other")}
     stack = cloudy.made({**server(networks=OWN_PORT, security_groups=[ref("sg")]), **groups})

@@ -166,6 +166,7 @@ class TestKeyPair:
         cloudy.delete(stack)
         assert cloudy.count(KEY) == 0
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("public", few([PUBLIC, "ssh-rsa BBBB"]))
     def test_a_failed_update_leaves_nothing_behind(self, cloudy: Cloudy, public: str) -> None:
         stack = cloudy.made(one("KeyPair", name="a", public_key=PUBLIC))
@@ -217,6 +218,7 @@ def test_a_host_that_is_not_there(cloudy: Cloudy) -> None:
         cloudy.create(template(**one("HostAggregate", name="a", hosts=["nowhere"])))
 
 
+@pytest.mark.slow
 def test_quotas(cloudy: Cloudy) -> None:
     def limits() -> Any:
         return cloudy.admin.call("compute.get_quota_set", "p1")

@@ -128,6 +128,7 @@ class TestCreate:
         cloudy.changed(stack, {"vm": server(personality={"/etc/x": "hi"}, metadata=metadata)})
         assert cloudy.thing(stack, "vm")["metadata"] == metadata
 
+    @pytest.mark.slow
     def test_it_is_made_after_the_subnets_of_its_networks(self, cloudy: Cloudy) -> None:
         stack = cloudy.made(connected())
         told = cloudy.told(stack)
@@ -168,11 +169,13 @@ class TestCreate:
         cloudy.delete(stack)
         assert (cloudy.count(SERVER), cloudy.count(PORT)) == (0, 0)
 
+    @pytest.mark.slow
     def test_a_flavor_that_no_host_has_room_for(self, cloudy: Cloudy) -> None:
         made(cloudy, "compute.create_flavor", name="huge", vcpus=1, ram=5_000_000)
         stack = cloudy.create(template(vm=server(flavor="huge")))
         assert "No valid host was found." in cloudy.row(stack, "vm").status_reason
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", few([None, "mine", "web (a+)+$"]))
     def test_an_answer_that_is_lost_makes_no_second_server(
         self, troubled: Callable[..., Cloudy], name: str | None
@@ -184,6 +187,7 @@ class TestCreate:
         cloudy.delete(stack)
         assert cloudy.census() == before
 
+    @pytest.mark.slow
     def test_a_port_whose_answer_is_lost_is_found(self, troubled: Callable[..., Cloudy]) -> None:
         cloudy = troubled(faults=[{"verb": "network.create_port", "number": 1, "raises": "lost"}])
         before = cloudy.census()
@@ -192,6 +196,7 @@ class TestCreate:
         cloudy.delete(stack)
         assert cloudy.census() == before
 
+    @pytest.mark.slow
     def test_the_quota(self, troubled: Callable[..., Cloudy]) -> None:
         cloudy = troubled(quotas={"compute.server": 1})
         cloudy.who = replace(cloudy.who, options={"quota_check": "off"})  # so that the cloud refuses
@@ -221,6 +226,7 @@ class TestCreate:
 
 
 class TestNetworks:
+    @pytest.mark.slow
     def test_in_all_forms(self, cloudy: Cloudy) -> None:
         lan, subnet = network(cloudy)
         port = made(cloudy, "network.create_port", network_id=lan, name="p")["id"]
@@ -616,6 +622,7 @@ class TestUpdate:
         cloudy.put(stack, template(vm=server(flavor="m1.small")))
         assert "ERROR: no room" in cloudy.row(stack, "vm").status_reason
 
+    @pytest.mark.slow
     def test_a_resize_is_confirmed_until_that_is_accepted(self, troubled: Callable[..., Cloudy]) -> None:
         cloudy = troubled(faults=[{"verb": "compute.confirm_server_resize", "number": 1, "raises": "conflict"}])
         stack = cloudy.made({"vm": server()})
@@ -859,6 +866,7 @@ class TestOperations:
         cloudy.changed(stack, definition)
         assert (id_of(cloudy, stack), shown(cloudy, stack)["image"]["id"]) == (old, image)
 
+    @pytest.mark.slow
     def test_lock(self, cloudy: Cloudy) -> None:
         stack = cloudy.made({"vm": server()})
         cloudy.lock(stack)
@@ -916,6 +924,7 @@ class TestAttributes:
         assert found["instance"].startswith("instance-")
 
 
+@pytest.mark.slow
 def test_metadata_in_another_layout_of_json_is_the_same(cloudy: Cloudy) -> None:
     """A Heat before this server, or an earlier version, may have written it."""
     stack = cloudy.made({"vm": server(metadata={"a": "b", "m": {"x": [1, True]}})})

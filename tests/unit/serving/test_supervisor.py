@@ -108,6 +108,7 @@ def test_a_child_that_cannot_start_ends_all(start: Start, ways: tuple[str, str])
     assert not any(is_alive(pid) for name in ("first", "second") for pid in supervised.pids(name))
 
 
+@pytest.mark.slow
 def test_a_second_signal_ends_all_at_once(start: Start) -> None:
     supervised = start("waits", "stays")
     pids = [supervised.await_start(name) for name in ("first", "second")]

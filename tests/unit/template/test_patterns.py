@@ -150,6 +150,7 @@ def test_the_patterns_of_a_template_share_their_steps() -> None:
             large.matches("a" * 1000)
 
 
+@pytest.mark.slow
 def test_many_short_values_are_no_work() -> None:
     charge = StepMeter().charge
     name = Pattern("[a-z][a-z0-9-]{0,62}", charge)

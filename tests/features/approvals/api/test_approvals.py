@@ -88,6 +88,7 @@ def succeeded(heat: Heat, action: str) -> bool:
     return bool(heat.get(f"/actions/{action}")["action"]["status"] == "SUCCEEDED")
 
 
+@pytest.mark.slow
 def test_a_replacing_update_is_refused_until_it_is_approved(own_heat: Heat) -> None:
     heat = own_heat
     path = heat.create(template(a=THING))
@@ -117,6 +118,7 @@ def test_a_replacing_update_is_refused_until_it_is_approved(own_heat: Heat) -> N
     assert "APPROVAL_APPROVED" in str(events)
 
 
+@pytest.mark.slow
 def test_waiting_requests(own_heat: Heat) -> None:
     heat = own_heat
     path = heat.create(template(a=THING))
@@ -218,6 +220,7 @@ def test_a_create_cannot_wait(own_heat: Heat, value: str, code: int) -> None:
     assert (f"Unknown approval {value}; there are: refuse." in answer.text) == (code == 400)
 
 
+@pytest.mark.slow
 def test_a_lock_comes_first(own_heat: Heat) -> None:
     heat = own_heat
     path = heat.create(template(a=THING))
@@ -267,6 +270,7 @@ def test_without_a_policy_nothing_is_asked(own_heat: Heat) -> None:
     assert "approvals" not in heat.get(path)["stack"]
 
 
+@pytest.mark.slow
 def test_a_retry_needs_no_other(own_heat: Heat) -> None:
     heat = own_heat
     path = heat.create(template(a=THING))
@@ -282,6 +286,7 @@ def test_a_retry_needs_no_other(own_heat: Heat) -> None:
     assert len(heat.get("/approvals")["approvals"]) == 1
 
 
+@pytest.mark.slow
 def test_scaling(own_heat: Heat) -> None:
     heat = own_heat
     group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 2, "resource_def": value()}}
@@ -306,6 +311,7 @@ GROUPS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("type_name", GROUPS)
 @pytest.mark.parametrize(
     "asked",
@@ -459,6 +465,7 @@ def test_many_wait_no_more(own_heat: Heat) -> None:
     assert heat.get(path)["stack"]["approvals"] == MOST_PENDING
 
 
+@pytest.mark.slow
 def test_signals(own_heat: Heat) -> None:
     """They pass, or have no effect where their scaling would need an approval."""
     heat = own_heat
@@ -511,6 +518,7 @@ def test_what_it_is_about_is_gone(own_heat: Heat, what: str) -> None:
     assert heat.get(f"/actions/{action['id']}")["action"]["status"] == "CANCELLED"
 
 
+@pytest.mark.slow
 def test_a_snapshot_is_restored_once_it_is_approved(own_heat: Heat) -> None:
     heat = own_heat
     path = heat.create(template(a=THING))
@@ -544,6 +552,7 @@ def test_why_it_waits(own_heat: Heat, query: str) -> None:
     assert [one for one in heat.get(f"{path}/why")["facts"] if one["code"] == "approval"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", ["", "?approval=wait"])
 def test_actions_and_the_audit_log_name_the_approval(own_heat: Heat, query: str) -> None:
     """The request, the decision, and what it began."""

@@ -33,6 +33,7 @@ def read_base(heat: Heat) -> str:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "rest", "body"),
     few([
@@ -115,6 +116,7 @@ def decisions(fact: Any) -> list[str]:
     return [one["command"].split()[2] for one in fact["way_out"] if one["command"] is not None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by", ["update", "suspend"])
 def test_a_retry_without_a_failure_is_obsolete(own_heat: Heat, by: str) -> None:
     """The fact offers no approval, and the first try ends what waits."""
@@ -138,6 +140,7 @@ def test_a_retry_without_a_failure_is_obsolete(own_heat: Heat, by: str) -> None:
     assert ended["status"] == "CANCELLED" and "no failed create or update" in ended["status_reason"]
 
 
+@pytest.mark.slow
 def test_a_retry_of_another_failure_is_asked_for_anew(own_heat: Heat) -> None:
     """The action goes on waiting, for an approval of what it would do now."""
     heat = own_heat

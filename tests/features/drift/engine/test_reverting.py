@@ -72,6 +72,7 @@ def nets(*names: str) -> dict[str, object]:
     return {name: resource("OS::Neutron::Net", name=name) for name in names}
 
 
+@pytest.mark.slow
 def test_everything_is_put_back(cloudy: Cloudy) -> None:
     """Law 1.5."""
     stack = cloudy.made(EVERYTHING)
@@ -106,6 +107,7 @@ def test_one_of_two(cloudy: Cloudy) -> None:
             planned(cloudy, stack, name)
 
 
+@pytest.mark.slow
 def test_of_a_nested_stack(cloudy: Cloudy) -> None:
     group = resource("OS::Heat::ResourceGroup", count=2, resource_def=resource("OS::Neutron::Net", name="n%index%"))
     stack = cloudy.made({"g": group, **nets("a")})
@@ -132,6 +134,7 @@ def test_a_locked_stack(cloudy: Cloudy) -> None:
     assert cloudy.thing(stack, "a")["name"] == "not a"
 
 
+@pytest.mark.slow
 def test_a_locked_nested_stack(engine: Engine) -> None:
     child = json.dumps(template(x=thing(live_value="w")))
     stack = engine.create(template(a=thing(live_value="w"), n={"type": "child.yaml"}), files={"child.yaml": child})

@@ -32,6 +32,7 @@ def report(heat: Heat, key: str, resource: str, status: str = "unhealthy") -> No
     heat.call("POST", "/health/generic", {"reports": [one]}, 200)
 
 
+@pytest.mark.slow
 def test_an_alert_takes_an_update_back(heat: Heat) -> None:
     """C1: the report's transaction writes the control and `data.guard.fired`."""
     path = begun(heat, "guarded")
@@ -69,6 +70,7 @@ def test_why_a_bake_waits_and_each_way_out(heat: Heat) -> None:
     heat.call("POST", f"{path}/actions", {"end_bake": None}, 409)
 
 
+@pytest.mark.slow
 def test_scaling_and_repairs_in_a_bake(heat: Heat) -> None:
     """As under any action: ignored, and refused with the action that holds the stack."""
     group = {"type": "OS::Heat::AutoScalingGroup", "properties": {"min_size": 1, "max_size": 3, "resource": FIRST}}

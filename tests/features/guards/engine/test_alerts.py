@@ -111,6 +111,7 @@ def test_alert_in_the_bake(engine: Engine, given: dict[str, Any], goes_back: boo
         assert rollbacks(engine, stack) == 1
 
 
+@pytest.mark.slow
 def test_alert_in_the_changes(engine: Engine) -> None:
     """C1: before all changes are made, too."""
     stack = engine.create(BEFORE)
@@ -344,6 +345,7 @@ def slow_to_go(value: str) -> object:
     return thing(value, update_replace=True, action_wait_secs={"delete": 300})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fails", [False, True])
 def test_alert_in_a_rollback(engine: Engine, fails: bool) -> None:
     """C7: one that something else has begun goes on, and is not the guard's."""

@@ -92,6 +92,7 @@ def test_old_objects_stay_until_the_bake_is_over(engine: Engine) -> None:
     assert outputs.guard is not None and outputs.guard.result is BakeEnd.UNKNOWN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("disable_rollback", [True, False])
 def test_a_rollback_in_the_bake_keeps_the_old_objects(engine: Engine, disable_rollback: bool) -> None:
     stack = engine.create(BEFORE, disable_rollback=disable_rollback)

@@ -446,6 +446,7 @@ def test_scale_in_closes_the_incident_of_the_member_that_goes(healing: Healing) 
     assert healing.told(incident) == ("CLOSED", "gone")
 
 
+@pytest.mark.slow
 def test_a_member_whose_repair_settles_does_not_leave(healing: Healing) -> None:
     """Others leave, and the incident of one that leaves ends as of one that goes."""
     healing.policy(**AUTO)

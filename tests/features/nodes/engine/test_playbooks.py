@@ -236,6 +236,7 @@ def test_with_nothing_left_it_ends_while_it_rests(engine: Engine, stack: StackRe
     assert again(engine, run).status is ActionStatus.SUCCEEDED
 
 
+@pytest.mark.slow
 def test_its_time_is_up(engine: Engine, stack: StackRecord) -> None:
     run = approved(engine, stack, timeout=60)
     tell(engine.front, only(sendable(engine.front, stack)), S.RUNNING)
@@ -350,6 +351,7 @@ def test_nodes_of_nested_stacks(engine: Engine, stack: StackRecord) -> None:
     assert again(engine, run).status is ActionStatus.SUCCEEDED
 
 
+@pytest.mark.slow
 def test_a_restart_in_between(engine: Engine, stack: StackRecord) -> None:
     waiting, run = put(engine, stack), approved(engine, stack)
     tell(engine.front, only(sendable(engine.front, stack)), S.DONE)
@@ -382,6 +384,7 @@ def test_with_a_stack_that_is_given_away_it_goes(engine: Engine, stack: StackRec
     assert states(engine, run) == ["a CANCELLED", "b CANCELLED", "c CANCELLED"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_approved", few([False, True]))
 def test_a_node_that_goes_takes_the_run_with_it(engine: Engine, stack: StackRecord, is_approved: bool) -> None:
     run = put(engine, stack)

@@ -97,6 +97,7 @@ def test_a_command_tells_what_the_next_update_does(clouded: Heat, capsys: pytest
     assert "~ web/1  (OS::Neutron::Net)" in told
 
 
+@pytest.mark.slow
 def test_by_command(clouded: Heat, capsys: pytest.CaptureFixture[str]) -> None:
     heat, here = clouded, Here(clouded)
     path = heat.create(template(web=group("OS::Heat::ResourceGroup"), lone=MEMBER), "d")

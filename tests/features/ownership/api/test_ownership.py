@@ -115,6 +115,7 @@ def test_a_move(clouded: Heat, tmp_path: Path, capsys: pytest.CaptureFixture[str
         assert here(f"move town {wrong} --yes") == 2
 
 
+@pytest.mark.slow
 def test_a_retained_server_with_what_it_requires_is_imported(clouded: Heat, capsys: pytest.CaptureFixture[str]) -> None:
     """Acceptance 6 of selections: what it requires stays, and can be taken."""
     heat, here, types = clouded, Here(clouded), {"net": NET}

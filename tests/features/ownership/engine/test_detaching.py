@@ -41,6 +41,7 @@ def detached(cloudy: Cloudy, stack: StackRecord, *names: str, **options: object)
     return cloudy.get(stack), answer
 
 
+@pytest.mark.slow
 def test_a_detached_object_outlives_its_stack(imported: Imported) -> None:
     cloudy = imported.cloudy
     stack = cloudy.made(SHOP, "a")
@@ -108,6 +109,7 @@ def test_what_cannot_be_detached(imported: Imported) -> None:
     assert cloudy.stacks.preview_update(cloudy.who, stack, StackRequest(), existing=True, plan=True).plan is not None
 
 
+@pytest.mark.slow
 def test_what_holds_an_object_holds_its_detachment(imported: Imported, monkeypatch: pytest.MonkeyPatch) -> None:
     cloudy = imported.cloudy
     stack = cloudy.made(SHOP, "a")

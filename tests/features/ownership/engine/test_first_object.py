@@ -54,6 +54,7 @@ def test_it_is_recorded(imported: Imported, way: Way) -> None:
     assert cloudy.get(stack).cloud == cloudy.view().identity
 
 
+@pytest.mark.slow
 def test_what_needs_no_cloud_brings_none(imported: Imported) -> None:
     cloudy = imported.cloudy
     made = cloudy.made({"net": resource(NET), "v": resource("OS::Heat::Value", value="x")}, "a")

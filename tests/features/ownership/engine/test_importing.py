@@ -114,6 +114,7 @@ def test_names_and_filters_find_one_object(imported: Imported) -> None:
     assert {row.name: row.physical_id for row in imported.cloudy.rows(stack)} == ids
 
 
+@pytest.mark.slow
 def test_an_object_has_one_owner(imported: Imported) -> None:
     cloudy = imported.cloudy
     inner = template(net=resource(NET, name="inner"))
@@ -273,6 +274,7 @@ def test_differences_are_refused_or_wait(imported: Imported) -> None:
     assert cloudy.thing(stack, "vol")["size"] == 2
 
 
+@pytest.mark.slow
 def test_a_definition_only_adds_what_it_imports(imported: Imported) -> None:
     cloudy = imported.cloudy
     ids = outside(imported, {"net": resource(NET, name="n")})
@@ -437,6 +439,7 @@ def test_a_value_that_a_template_takes_for_a_function_is_told(imported: Imported
             assert imported.plan(stack, {"v": made["id"]}, template=defined).resources
 
 
+@pytest.mark.slow
 def test_an_old_snapshot_deletes_nothing_of_an_import(imported: Imported) -> None:
     cloudy = imported.cloudy
     ids = outside(imported, {"net": resource(NET, name="n")})
@@ -450,6 +453,7 @@ def test_an_old_snapshot_deletes_nothing_of_an_import(imported: Imported) -> Non
     assert {row.name for row in cloudy.rows(cloudy.settle(stack))} == {"a"}
 
 
+@pytest.mark.slow
 def test_an_undo_past_an_import_tells_its_own_ways_out(imported: Imported) -> None:
     """Law 2.10: a later revision, or a detachment.
 
@@ -487,6 +491,7 @@ def test_what_went_while_the_feature_was_off_keeps_no_template(imported: Importe
     cloudy.put(stack, template(a=resource(NET, name="b")))
 
 
+@pytest.mark.slow
 def test_the_digest_binds(imported: Imported) -> None:
     ids = outside(imported, {"net": resource(NET, name="n")})
     stack, operations, who = imported.empty(), imported.operations, imported.cloudy.who

@@ -30,6 +30,7 @@ def restricted(imported: Imported) -> StackRecord:
     return stack
 
 
+@pytest.mark.slow
 def test_it_has_the_new_names(imported: Imported, restricted: StackRecord) -> None:
     since = restricted.restricted
     assert since is not None
@@ -64,6 +65,7 @@ def test_it_ends_with_the_last_that_leaves(imported: Imported, restricted: Stack
     assert stack.restricted is None and "Restricted" not in stack.status_reason
 
 
+@pytest.mark.slow
 def test_a_path_below_a_renamed_group(imported: Imported) -> None:
     def group(size: int) -> dict[str, object]:
         return resource("OS::Heat::ResourceGroup", count=2, resource_def=resource(VOLUME, size=1, name=f"g{size}"))

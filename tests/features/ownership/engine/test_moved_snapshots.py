@@ -36,6 +36,7 @@ def named(imported: Imported, stack: StackRecord) -> None:
     cloudy.put(stack, definition.template.document, files=definition.template.files)
 
 
+@pytest.mark.slow
 def test_what_is_in_another_stack_is_left_out(imported: Imported) -> None:
     cloudy = imported.cloudy
     own: dict[str, Any] = {"net": resource(NET, name="n"), "vol": resource(VOLUME, size=1, name="v")}
@@ -63,6 +64,7 @@ def test_what_is_in_another_stack_is_left_out(imported: Imported) -> None:
     assert imported.first_plan(here) == {}
 
 
+@pytest.mark.slow
 def test_new_names_are_kept(imported: Imported) -> None:
     cloudy = imported.cloudy
     own = {"net": resource(NET, name="n"), "sub": resource(SUBNET, network=ref("net"), cidr="10.0.0.0/24")}

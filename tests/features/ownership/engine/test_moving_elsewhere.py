@@ -295,6 +295,7 @@ def test_what_does_not_move_elsewhere(imported: Imported) -> None:
         imported.move_plan(stack, {"left": "left"}, "far")
 
 
+@pytest.mark.slow
 def test_a_lock_on_either_side(imported: Imported) -> None:
     cloudy = imported.cloudy
     here, there = cloudy.made({"net": resource(NET, name="n")}, "a"), cloudy.made({}, "b")

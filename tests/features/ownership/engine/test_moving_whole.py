@@ -157,6 +157,7 @@ def test_what_does_not_move_whole(imported: Imported) -> None:
         imported.move_plan(cloudy.get(stack), {"data": "d"}, "c")
 
 
+@pytest.mark.slow
 def test_other_files_of_the_same_name(imported: Imported) -> None:
     cloudy = imported.cloudy
     stack = tree(imported)

@@ -90,6 +90,7 @@ def test_refused_source_is_told(here: Here, capsys: pytest.CaptureFixture[str]) 
     assert "net_id was not provided" not in found
 
 
+@pytest.mark.slow
 def test_a_move_tells_who_reads(heat: Heat, here: Here, capsys: pytest.CaptureFixture[str]) -> None:
     """E7: before the question, for the outputs of both stacks."""
     assert here("up base.yaml -y") == 0 and here("up other.yaml -n other -y") == 0

@@ -147,6 +147,7 @@ MEANWHILE: dict[str, tuple[Callable[[Engine, StackRecord], object], set[str]]] =
 """Changes of the owner between the reading and the transaction, with the outputs that they concern."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", MEANWHILE)
 def test_what_changes_before_the_transaction(engine: Engine, what: str) -> None:
     """The stored value is that of the transaction, never an older one."""

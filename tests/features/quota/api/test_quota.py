@@ -80,6 +80,7 @@ def test_the_quota_of_a_project(heat: Heat, server: wiring.Embedded) -> None:
     assert {f"compute.{kind}" for kind in ("instances", "cores", "ram", "server_groups", "key_pairs")} <= kinds.keys()
 
 
+@pytest.mark.slow
 def test_commands(
     heat: Heat, server: wiring.Embedded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -130,6 +130,7 @@ def test_growth_in_place_needs_the_difference(troubled: Troubled) -> None:
     cloudy.delete(stack)
 
 
+@pytest.mark.slow
 def test_two_actions_never_count_the_same_room(cloudy: Cloudy) -> None:
     """3.4, 3.7: an object is reserved until usage was read after it was made."""
     raise_limit(cloudy, network=3)
@@ -279,6 +280,7 @@ def test_no_reservation_is_left_without_its_action(cloudy: Cloudy) -> None:
     assert cloudy.store.inconsistencies(cloudy.clock.now(), 0.0) == []
 
 
+@pytest.mark.slow
 def test_what_ended_while_the_feature_was_off_is_removed(cloudy: Cloudy) -> None:
     with cloudy.clock.held():
         stack = cloudy.create(template(**nets(1), wait=resource("OS::Heat::Delay", min_wait=100)), wait=False)
@@ -290,6 +292,7 @@ def test_what_ended_while_the_feature_was_off_is_removed(cloudy: Cloudy) -> None
     cloudy.stacks.delete(cloudy.who, cloudy.settle(stack))
 
 
+@pytest.mark.slow
 def test_a_scaling_signal_is_ignored(troubled: Troubled) -> None:
     cloudy = troubled(quotas={"network.network": 2})
     member = {"type": "OS::Neutron::Net", "properties": {}}
@@ -380,6 +383,7 @@ def test_the_lock_is_asked_first(troubled: Troubled, level: LockLevel) -> None:
             ask()
 
 
+@pytest.mark.slow
 def test_a_running_action_is_asked_before_the_quota(troubled: Troubled) -> None:
     cloudy = troubled(quotas={"network.network": 2})
     member = {"type": "OS::Neutron::Net", "properties": {}}

@@ -92,6 +92,7 @@ def networks(cloudy: Cloudy) -> int:
     return cloudy.count("network.network") - 1  # the external one is of another project
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sampled(OPERATIONS, 4))
 def test_an_operation_needs_room(cloudy: Cloudy, name: str) -> None:
     """Laws 3.1, 3.2, 3.4, 3.6. A replacement needs one more for a while, too."""

@@ -78,6 +78,7 @@ def test_nested_stacks_have_no_numbers(heat: Heat, here: Here, capsys: pytest.Ca
     assert "revision" not in rows(here, capsys, f"history {nested}")[0]
 
 
+@pytest.mark.slow
 def test_an_undo_waits_for_its_approval(own_heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
     heat, here = own_heat, Here(own_heat)
     path = heat.create(template(a=value("one"), b=value("b")))

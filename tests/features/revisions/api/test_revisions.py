@@ -227,6 +227,7 @@ def test_who_may(town: Town) -> None:
     assert [one["by"] for one in revisions(reader, path)] == ["member"] * 3
 
 
+@pytest.mark.slow
 def test_audit_row(own_heat: Heat) -> None:
     """Z7: a row with stack, action and digest."""
     path = own_heat.create(parts("a"))
@@ -253,6 +254,7 @@ def ways_of(heat: Heat, path: str) -> list[dict[str, Any]]:
     return [way for fact in heat.get(f"{path}/why")["facts"] for way in fact["way_out"]]
 
 
+@pytest.mark.slow
 def test_an_undo_that_waits_for_an_approval(own_heat: Heat) -> None:
     """F1: an approval is asked as for any update, and what was kept is the undo."""
     heat = own_heat
@@ -297,6 +299,7 @@ def test_protection_holds(heat: Heat) -> None:
     undo(heat, path)
 
 
+@pytest.mark.slow
 def test_rules_hold(own_heat: Heat) -> None:
     """F1, as above."""
     pytest.importorskip("cel_expr_python", reason="cel-expr-python is not installed: pip install -e '.[rules]'")

@@ -134,6 +134,7 @@ def test_twenty_without_a_policy(engine: Engine, kept: Kept) -> None:
     engine.wait_for(lambda: templates(engine) == 20)
 
 
+@pytest.mark.slow
 def test_an_unchanged_definition_costs_little(engine: Engine, kept: Kept) -> None:
     """A template of 500 kB and a parameter of 150 kB are stored once."""
     template = {**made(a=value("x"), b=value("y" * 500_000)), "parameters": {"p": {"type": "string", "default": ""}}}
@@ -292,6 +293,7 @@ def test_revisions_are_sealed_with_their_stack(place: Path, plugins: Path) -> No
     engine.close()
 
 
+@pytest.mark.slow
 def test_keys_rotate(place: Path, plugins: Path) -> None:
     old, new = new_key(), new_key()
     engine = Engine(place, encryption_keys=[old])

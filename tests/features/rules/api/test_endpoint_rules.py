@@ -81,6 +81,7 @@ def test_each_operation(heat: Heat, endpoint: Endpoint, operation: str) -> None:
     assert len(endpoint.bodies) == 2
 
 
+@pytest.mark.slow
 def test_a_signal(heat: Heat, endpoint: Endpoint) -> None:
     """B8, by an endpoint."""
     path = heat.create(FULL)

@@ -121,6 +121,7 @@ def test_each_operation_that_needs_an_approval(heat: Heat, store: Store, operati
     heat.call(method, url, body, code)
 
 
+@pytest.mark.slow
 def test_a_preview_says_that_an_approval_is_needed(heat: Heat) -> None:
     rules(heat, rule("ask", then="approve", when="plan.counts.update > 0"), rule("hm", then="warn"))
     body = {"stack_name": "s", "template": FULL}
@@ -310,6 +311,7 @@ def test_unknown_values(heat: Heat) -> None:
     assert 'Key not found in map : "value"' in found[0]["message"]
 
 
+@pytest.mark.slow
 def test_rules_that_change_after_the_preview(heat: Heat) -> None:
     """Acceptance 5: those of the operation count, whatever the plan has shown."""
     path = heat.create(FULL)

@@ -110,6 +110,7 @@ def test_it_begins_at_its_time(clockwork: Clockwork) -> None:
     assert clockwork.told() == ["SCHEDULE_STARTED"]
 
 
+@pytest.mark.slow
 def test_a_zone_that_this_machine_lacks_keeps_no_other_stack_waiting(engine: Engine) -> None:
     with engine.clock.held():
         lost, sound = Clockwork(engine), Clockwork(engine, "other")

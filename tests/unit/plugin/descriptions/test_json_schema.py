@@ -51,6 +51,7 @@ def test_each_type_is_described() -> None:
             assert all(own[field.name]["description"] == field.doc for field in fields.values() if field.doc)
 
 
+@pytest.mark.slow
 @table("path", sorted((ROOT / "templates").glob("*.yaml")))
 def test_our_own_templates(path: Path) -> None:
     assert faults(load(path.read_text()).data) == []

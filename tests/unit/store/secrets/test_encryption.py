@@ -193,6 +193,7 @@ print(open_cipher((), Path(sys.argv[1])).encrypt({"a": 1}))
         assert cipher.decrypt(text) == {"a": 1}
 
 
+@pytest.mark.slow
 def test_without_the_library_keys_are_refused_and_nothing_is_made(tmp_path: Path) -> None:
     program = """
 import sys

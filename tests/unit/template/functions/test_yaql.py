@@ -269,6 +269,7 @@ for problem in Template(document).definition(Environment(), {}).findings.ordered
 """
 
 
+@pytest.mark.slow
 def test_the_extra_is_named_where_the_library_is_missing() -> None:
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == (
@@ -277,6 +278,7 @@ def test_the_extra_is_named_where_the_library_is_missing() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_library_is_imported_only_when_used() -> None:
     script = (
         "import sys; from heatlite.template.document import Template; "

@@ -99,6 +99,7 @@ def test_a_new_load_balancer_gets_them(cloudy: Cloudy) -> None:
     balanced(cloudy, stack, 2)
 
 
+@pytest.mark.slow
 def test_instances_of_its_own(cloudy: Cloudy) -> None:
     machine = resource("AWS::EC2::Instance", ImageId="cirros", InstanceType="m1.nano", SubnetId=ref("subnet"))
     own = {"machine": machine, "other": machine}
@@ -122,6 +123,7 @@ def test_instances_of_its_own_take_no_place_of_a_group(cloudy: Cloudy) -> None:
     assert cloudy.check(stack).status == "COMPLETE"
 
 
+@pytest.mark.slow
 def test_it_has_been_suspended_and_resumed_when_its_service_is_done(troubled: Callable[..., Cloudy]) -> None:
     cloudy = troubled(build=5)
     stack = cloudy.made({**NETWORK, "balancer": balancer()})

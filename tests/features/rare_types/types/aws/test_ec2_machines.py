@@ -58,6 +58,7 @@ class TestInstance:
         assert thing["metadata"] == ({"c": "d"} if "Tags" in after else {"a": "b"})
         assert thing["flavor"]["original_name"] == after.get("InstanceType", "m1.nano")
 
+    @pytest.mark.slow
     def test_another_image_is_another_machine(self, cloudy: Cloudy) -> None:
         args: Any = {"name": "other", "disk_format": "raw", "container_format": "bare"}
         image: Any = cloudy.view().call("image.create_image", **args)
