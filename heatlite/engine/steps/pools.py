@@ -17,7 +17,7 @@ from heatlite.engine.planning.group_members import Place, address_of, asked_plac
 from heatlite.engine.planning.plan import Step
 from heatlite.engine.steps.row_writer import RowWriter
 from heatlite.engine.types.resource_factory import ResourceFactory
-from heatlite.plugin.groups import BY_ADDRESS
+from heatlite.plugin.groups import BY_ADDRESS, LOADBALANCERS
 from heatlite.plugin.ports import Change
 from heatlite.store.records import ResourceRecord
 
@@ -37,6 +37,8 @@ class PoolSteps:
 
     def leave(self, step: Step, row: ResourceRecord, then: Callable[[ResourceRecord], T]) -> PoolCall | T:
         """Take a member out of all pools. Then go on with its row."""
+        if LOADBALANCERS not in row.data:
+            return then(row)
         others = [one for one in self._rows.unit_of_work.named(row.name) if one.id != row.id]
         taken = {place.key for one in others for place in places(one)}  # over, with its address
         found = [one for one in places(row) if one.key not in taken]

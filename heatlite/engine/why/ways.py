@@ -65,8 +65,6 @@ class Ways:
         """
         if after is None:
             after = self._unprotected(operation)
-        if after is None:
-            after = self._unprotected(operation)
         if (error := self._tree.refusal(operation, stack)) is not None:
             after = self._cleared(operation, stack, error)
             if after is None:

@@ -18,7 +18,7 @@ from heatlite.features.migrate import transport
 from heatlite.features.migrate.ledger import DONE, MigrationLedger, MigrationState, StackMove, load, moved
 from heatlite.features.migrate.moves import Migration
 from heatlite.features.migrate.source import stack_names
-from heatlite.features.migrate.terraform import taken
+from heatlite.features.migrate.terraform import from_state
 from heatlite.template.dialects import dialect_of
 from heatlite.template.source.rewriting import written
 
@@ -102,7 +102,7 @@ def terraform(arguments: argparse.Namespace, _: Host) -> int:
     state, out = load_file(arguments.state, "State").data, arguments.out
     if state.get("version") != 4:
         raise CommandError(f"{arguments.state} is no state file of version 4: terraform state pull writes one.")
-    found = taken(state, registry(load_settings(installed)), dialect_of(EMPTY))
+    found = from_state(state, registry(load_settings(installed)), dialect_of(EMPTY))
     try:
         out.mkdir(parents=True)
         (out / "template.yaml").write_text(written({**EMPTY, "resources": {**found.resources}}))

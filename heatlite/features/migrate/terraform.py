@@ -141,7 +141,7 @@ class TakenState(Struct):
         return {"imported": imported, "left_out": self.left_out, "omitted": self.omitted}
 
 
-def taken(state: JsonMap, types: Registry, dialect: TemplateVersion) -> TakenState:
+def from_state(state: JsonMap, types: Registry, dialect: TemplateVersion) -> TakenState:
     """Return what becomes of a state file of version 4."""
     found = TakenState()
     named = _named([*_resources(state, found)])
