@@ -6,8 +6,7 @@ import pytest
 
 from heatlite import wiring
 from heatlite.core.config import Settings
-from tests.api.conftest import Heat, heat, own_heat, own_server, own_store, server, shared_server  # noqa: F401
-from tests.api.test_commands import nobody  # noqa: F401
+from tests.api.conftest import Heat
 from tests.databases import sqlite
 
 

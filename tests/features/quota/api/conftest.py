@@ -6,8 +6,6 @@ import pytest
 
 from heatlite import wiring
 from heatlite.core.config import Settings
-from tests.api.conftest import heat  # noqa: F401
-from tests.api.test_commands import nobody  # noqa: F401
 from tests.databases import sqlite
 
 

@@ -1,4 +1,4 @@
-"""Servers of stacks that read values of others."""
+"""The servers of `tests/api`, for the tests of all features."""
 
 from tests.api.conftest import (  # noqa: F401
     guarded_server,
@@ -6,8 +6,10 @@ from tests.api.conftest import (  # noqa: F401
     own_heat,
     own_server,
     own_store,
+    refusing,
     server,
     shared_server,
     store,
     town,
 )
+from tests.api.test_commands import nobody  # noqa: F401
