@@ -12,4 +12,3 @@ from tests.api.conftest import (  # noqa: F401
     store,
     town,
 )
-from tests.api.test_commands import nobody  # noqa: F401

@@ -1,3 +1,3 @@
 """A server on a simulated cloud."""
 
-from tests.features.ownership.api.conftest import clouded  # noqa: F401
+from tests.features.ownership.api.conftest import clouded, nobody  # noqa: F401

@@ -6,6 +6,7 @@ import pytest
 
 from heatlite import wiring
 from heatlite.core.config import Settings
+from tests.api.test_commands import nobody  # noqa: F401
 from tests.databases import sqlite
 
 
