@@ -78,11 +78,11 @@ def await_begin(arguments: argparse.Namespace, session: Session, answer: Json) -
     without a server. Raises CommandError if it is not approved, and Unreachable, Refused.
     """
     action = answer.get("action") if isinstance(answer, Mapping) else None
-    if not isinstance(action, Mapping) or action.get("status") != "INIT":
+    if not isinstance(action, Mapping) or action.get("status") not in ("INIT", "CANCELLED"):
         return answer
     action_id, is_told = text(action.get("id")), False
     again = f"heatlite action show {action_id}"
-    if session.embedded or getattr(arguments, "no_wait", False):
+    if action.get("status") == "INIT" and (session.embedded or getattr(arguments, "no_wait", False)):
         raise LeftWaiting(action_id, f"It begins once it is approved. Watch it with: {again}")
     try:
         while action.get("status") == "INIT":

@@ -7,6 +7,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from heatlite.cli.transport import ApiTransport, HttpAnswer
 from heatlite.core.config import Settings
@@ -114,6 +115,31 @@ def test_down_ends_with_the_rejection(waiting: Waiting, capsys: pytest.CaptureFi
     shown = capsys.readouterr().out
     assert "REJECTED" in shown
     assert "- a" in shown
+
+
+class AnsweredLate(Remote):
+    """A connection to a server that reads an action late: after its rejection."""
+
+    def __init__(self, inner: ApiTransport, heat: Heat) -> None:
+        super().__init__(inner)
+        self._heat = heat
+
+    def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
+        answer = super().send(method, target, headers, body)
+        if "approval=wait" not in target:
+            return answer
+        (found,) = pending(self._heat)
+        self._heat.call("POST", f"/approvals/{found['id']}/reject", {"reason": "at once"}, code=200)
+        return replace(answer, data=self._heat.get(f"/actions/{found['action_id']}"))
+
+
+def test_a_rejection_before_the_answer_ends_the_command(
+    waiting: Waiting, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    connect = Elsewhere.connect
+    monkeypatch.setattr(Elsewhere, "connect", lambda here, *given: AnsweredLate(connect(here, *given), waiting.heat))
+    assert waiting.here("down s -y") == 1
+    assert "Nothing was begun: Rejected by" in capsys.readouterr().err
 
 
 @pytest.mark.slow
