@@ -176,7 +176,7 @@ def test_operations_that_no_rule_is_asked_for(heat: Heat) -> None:
 @pytest.mark.slow
 def test_a_rollback_is_not_asked(heat: Heat) -> None:
     """B6: the way back is open, also while a rule denies updates."""
-    waiting = {"type": "OS::Heat::TestResource", "properties": {"value": "v", "wait_secs": 60}}
+    waiting = {"type": "OS::Heat::TestResource", "properties": {"value": "v", "wait_secs": 1}}
     path = heat.create(template(a=MEMBER))
     heat.call("PUT", path, {"template": template(a=MEMBER, b=waiting)}, 202)
     rules(heat, rule())
