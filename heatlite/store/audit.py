@@ -301,7 +301,7 @@ class AuditLog:
     def last_of_stack(self, project: str, stack_id: str, since: float) -> AuditRecord | None:
         """Return the newest request on a stack since a moment."""
         # As text: peewee takes longer to make it than the database to answer, and each reason of an action asks.
-        rest = "WHERE project = ? AND time >= ? AND stack_id = ? ORDER BY time DESC, request_id DESC LIMIT 1"
+        rest = "WHERE project = ? AND time >= ? AND stack_id = ? ORDER BY last_time DESC, request_id DESC LIMIT 1"
         return self._table.first(rest, (project, since, stack_id))
 
     def has(self, project: str, request_id: str) -> bool:

@@ -26,7 +26,9 @@ from heatlite.core.errors import ActionImmutable, NotFound
 from heatlite.core.status import Signal
 from heatlite.feature import installed
 from heatlite.store.actions.table import LIVE
+from heatlite.store.audit import AuditOutcome
 from heatlite.store.store import Store
+from heatlite.store.tables.audit import Audit
 from tests.databases import sqlite
 from tests.waiting import eventually
 from tests.ways_out import check_conflict
@@ -179,7 +181,12 @@ def heat(server: wiring.Embedded) -> Iterator[Heat]:
 
 
 def new_project(server: wiring.Embedded) -> Heat:
-    """A project of a server with nothing in it."""
+    """A project of a server with nothing in it.
+
+    The log keeps a number of refusals of one caller, and all tests of a server have the same: those before are removed.
+    """
+    with server.store.transaction():
+        server.store.database.change(Audit.delete().where(Audit.outcome == AuditOutcome.REFUSED))
     return Heat(server.app, f"demo-{next(NUMBERS)}")
 
 

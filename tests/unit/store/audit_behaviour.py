@@ -70,6 +70,20 @@ def test_equal_refusals_of_a_minute_are_counted(store: Store) -> None:
     ]  # fmt: skip
 
 
+def test_the_last_request_is_the_one_that_was_repeated_last(store: Store) -> None:
+    requests = [
+        record(1, user="mary", status=409, stack_id="s"),
+        record(2, user="mary", status=None, stack_id="s", outcome=AuditOutcome.DONE),
+        record(3, user="mary", status=409, stack_id="s"),
+    ]
+    for second, one in enumerate(requests):
+        store.audit.begin(partial(replace, one, time=120.0 + second, address="10.0.0.1")).close()
+    store.audit.flush()
+    last = store.audit.last_of_stack("demo", "s", 0.0)
+    assert last is not None
+    assert (last.outcome, last.times, last.last_time) == (AuditOutcome.REFUSED, 2, 122.0)
+
+
 def test_repeats_are_written_later(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A repeat neither reads nor writes; the log of this process shows it at once."""
     monkeypatch.setattr(late_writes, "WRITE_SECONDS", 3600.0)
