@@ -203,7 +203,10 @@ class Components(Struct, frozen=True, dict=True):
 
         return ScheduledRequests(
             self.store, self.scheduled_actions, self.admission, self.preparation, self.stacks, self.groups,
-            Operations(lambda: self.snapshots, lambda: self.joins, lambda: self.leaving, self.stack_actions),
+            Operations(
+                lambda: self.snapshots, lambda: self.joins, lambda: self.leaving, lambda: self.group_policies,
+                self.stack_actions,
+            ),
             self.author_now,
         )  # fmt: skip
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from heatlite.core.actions.repairs import RepairStep
-from heatlite.core.errors import HTTPBadRequest, InvalidValue
+from heatlite.core.errors import DeletionProtected, HTTPBadRequest, InvalidValue
 from heatlite.core.json import JsonMap
 from heatlite.core.status import ActionStatus, Status
 from heatlite.engine.state.group_requests import (
@@ -310,6 +310,59 @@ def test_attached_changed_and_detached(cloudy: Cloudy) -> None:  # noqa: F811
     action = fleet.ask(DetachPolicy("lb"))
     assert action.word == "GROUP_DETACH_POLICY" and fleet.pool("spare") == [] and len(fleet.servers()) == 2
     assert all("loadbalancers" not in row.data for row in cloudy.rows(fleet.below))
+
+
+@pytest.mark.slow
+def test_a_plan_says_which_members_move(cloudy: Cloudy) -> None:  # noqa: F811
+    """Each change of the policy moves those of its plan, and no others."""
+    fleet = Fleet(cloudy, "machine")
+    policies = cloudy.components.group_policies
+    requests: list[Any] = [
+        UpdatePolicy("lb", {**PLACED.options, "protocol_port": 9090}),
+        UpdatePolicy("lb", {**PLACED.options, "protocol_port": 9090}),
+        UpdatePolicy("lb", priority=900),
+        UpdatePolicy("lb", enabled=False),
+        UpdatePolicy("lb", PLACED.options),
+        UpdatePolicy("lb", enabled=True),
+        DetachPolicy("lb"),
+        PLACED,
+    ]
+    moves = list[int]()
+    for request in requests:
+        plan = policies.plan(cloudy.who, cloudy.get(fleet.stack), "g", request)
+        again = policies.plan(cloudy.who, cloudy.get(fleet.stack), "g", request)
+        assert again.digest == plan.digest
+        (told, *others) = plan.resources
+        before, group = {row.name: row.data for row in cloudy.rows(fleet.below)}, cloudy.row(fleet.stack, "g").data
+        fleet.ask(request)
+        after = {row.name: row.data for row in cloudy.rows(fleet.below)}
+        moved = {name for name in before if before[name] != after[name]}
+        assert {one.path for one in others if one.action == "update"} == {("g", name) for name in moved}
+        assert {one.action for one in others} <= {"update", "keep"}
+        listed = [group.get("policies"), cloudy.row(fleet.stack, "g").data.get("policies")]
+        assert (told.path, told.action == "keep") == (("g",), untimed(listed[0]) == untimed(listed[1]))
+        moves.append(len(moved))
+    assert moves == [3, 0, 0, 0, 0, 3, 3, 3]
+
+
+def untimed(policies: Any) -> Any:
+    return {name: {**one, "at": None} for name, one in (policies or {}).items()}
+
+
+@pytest.mark.slow
+def test_a_plan_says_what_else_happens(cloudy: Cloudy) -> None:  # noqa: F811
+    """The action brings the group to its definition, as each update of it does."""
+    fleet = Fleet(cloudy, size=2)
+    first = fleet.names[0]
+    cloudy.mark(fleet.below, first)
+    policies, stack = cloudy.components.group_policies, cloudy.get(fleet.stack)
+    plan = policies.plan(cloudy.who, stack, "g", DetachPolicy("lb"))
+    assert {one.path: one.action for one in plan.resources if one.action != "update"} == {("g", first): "replace"}
+    cloudy.components.protection.protect(cloudy.who, cloudy.get(fleet.below), first, None)
+    before = cloudy.row(fleet.stack, "g")
+    with pytest.raises(DeletionProtected):
+        asked(cloudy, fleet.stack, DetachPolicy("lb"))
+    assert cloudy.row(fleet.stack, "g") == before
 
 
 @pytest.mark.slow

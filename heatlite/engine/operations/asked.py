@@ -189,7 +189,7 @@ class GroupChange(Struct, frozen=True):
     children: Children
     order: Order
     group: ResourceRecord
-    """The row of the group."""
+    """The row of the group, as it becomes."""
     resources: ResourceFactory
     """Those of the stack that has the group."""
 
@@ -203,5 +203,5 @@ class GroupChange(Struct, frozen=True):
     def within(self) -> ResourceFactory:
         """The resources of the nested stack as it becomes."""
         found = self.resources.within(self.order.stack)
-        found.selection = self.order.action.inputs.restricted
+        found.selection, found.above = self.order.action.inputs.restricted, self.group
         return found

@@ -1,7 +1,7 @@
 """Operations on the members of groups: resize, scale, delete, replace, recover."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 from msgspec import convert
@@ -27,6 +27,7 @@ from heatlite.engine.state.group_requests import (
     JoinRequest,
     Leave,
     NewLimits,
+    PolicyRequest,
     ResizeRequest,
     ScaleIn,
     ScaleOut,
@@ -81,10 +82,14 @@ class Groups(StackOperations):
         Writes nothing. Raises as `change`, but passes locks and actions.
         """
         group = self.group(stack, name)
-        going, above = self.asked_change(context, stack, group, self.members_of(group), request), self.path(stack, name)
-        plan = going.shown(going.preview())
-        resources = tuple(replace(one, path=(*above, *one.path)) for one in plan.resources)
-        return replace(plan, resources=resources, details=self._admission.shown(going))
+        going = self.asked_change(context, stack, group, self.members_of(group), request)
+        plan = self.placed(stack, name, going.shown(going.preview()))
+        return replace(plan, details=self._admission.shown(going))
+
+    def placed(self, stack: StackRecord, name: str, plan: ShownPlan) -> ShownPlan:
+        """Return the plan of a group's nested stack with paths from the root on."""
+        above = self.path(stack, name)
+        return replace(plan, resources=tuple(replace(one, path=(*above, *one.path)) for one in plan.resources))
 
     def asked_change(
         self, context: Context, stack: StackRecord, group: ResourceRecord, members: StackRecord, request: SizeRequest
@@ -93,15 +98,36 @@ class Groups(StackOperations):
 
         `members` is the nested stack of the group.
         """
-        body, known = body_of(request), self._definitions.of(members).resources
-        rehearsed = cache(lambda: self._changed(context, stack, group.name, members, request, body).preview())
+        return self.examined(
+            context,
+            stack,
+            group,
+            members,
+            request,
+            lambda: self._changed(context, stack, group.name, members, request, body_of(request)),
+        )
+
+    def examined(
+        self,
+        context: Context,
+        stack: StackRecord,
+        group: ResourceRecord,
+        members: StackRecord,
+        request: SizeRequest | PolicyRequest,
+        rehearsed: Callable[[], GroupChange],
+    ) -> PreparedRequest:
+        """Return the request to update a group's nested stack, as features examine it.
+
+        `rehearsed` returns what it would write.
+        """
+        known = self._definitions.of(members).resources
         return PreparedRequest(
             context,
             members,
             self._store.resources.types(stack.root_id or stack.id) if known else (),
-            rehearsed,
+            cache(lambda: rehearsed().preview()),
             change=ChangeKind.SCALE,
-            content=lambda: body,
+            content=lambda: body_of(request),
             later=lambda: later_change(group.name, request),
             addressed=stack,
             path=lambda: "/".join(self.path(stack, group.name)),
@@ -139,12 +165,10 @@ class Groups(StackOperations):
         check_protected(order.definition, changed.within)
         return changed
 
-    def settle(
-        self, context: Context, stack: StackRecord, group: ResourceRecord, action: ActionRecord
-    ) -> ActionRecord:
-        """Enqueue the action that brings a group's members into its pool, or out of it.
+    def settling(self, stack: StackRecord, group: ResourceRecord, action: ActionRecord) -> GroupChange:
+        """Return the change that brings a group's members into its pool, or out of it.
 
-        Call in a transaction. Returns the action.
+        `group` is its row as it becomes.
         """
         resources = self.reader.resources_of(stack)
         resource = resources.make(group)
@@ -152,9 +176,13 @@ class Groups(StackOperations):
         with type_code():
             child = resource.having([*resource.definitions])
         children = self.children_of(action, resources)
-        children.write([children.resize(group, resource, self._definitions.of(stack), child)])
-        context.queued.append(action.id)
-        return action
+        order = children.resize(group, resource, self._definitions.of(stack), child)
+        return GroupChange(children, order, group, resources)
+
+    def settle(self, context: Context, change: GroupChange) -> None:
+        """Enqueue the action of such a change, in its transaction."""
+        change.children.write([change.order])
+        context.queued.append(change.order.action.id)
 
     def group(self, stack: StackRecord, name: str) -> ResourceRecord:
         """Return the row of a group.
@@ -341,7 +369,7 @@ class Groups(StackOperations):
         return root, Selection({f"{start}{name}": step for name in names})
 
 
-def later_change(group: str, request: SizeRequest | JoinRequest | Leave) -> Later:
+def later_change(group: str, request: SizeRequest | JoinRequest | Leave | PolicyRequest) -> Later:
     """Return a change of a group, to be carried out later."""
     key, body = request.operation.value, body_of(request)
     options = body[key]

@@ -27,6 +27,7 @@ from heatlite.engine.operations.stacks import Stacks
 from heatlite.engine.preview.deletion import Deletions
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.group_requests import (
+    POLICY_REQUESTS,
     DeleteMembers,
     FollowTemplate,
     JoinRequest,
@@ -45,6 +46,7 @@ from heatlite.store.store import Store
 if TYPE_CHECKING:
     from heatlite.engine.operations.membership.joining import Joins
     from heatlite.engine.operations.membership.leaving import Leaving
+    from heatlite.engine.operations.membership.policies import GroupPolicies
     from heatlite.engine.operations.snapshots import Snapshots
 
 UPDATE, DELETE, REPLACE_MEMBERS = "update", "delete", "replace_members"
@@ -70,6 +72,7 @@ class Operations(Struct, frozen=True):
     snapshots: "Callable[[], Snapshots]"
     joins: "Callable[[], Joins]"
     leaving: "Callable[[], Leaving]"
+    policies: "Callable[[], GroupPolicies]"
     of_features: Callable[[], Mapping[str, StackAction]]
     """Actions on stacks, by the key of the body."""
 
@@ -290,6 +293,9 @@ class ScheduledRequests:
                 self._others.joins().join(author, stack, later.resource, convert(later.options, JoinRequest))
             case "leave":
                 self._others.leaving().leave(author, stack, later.resource, convert(later.options, Leave))
+            case key if key in POLICY_REQUESTS:
+                asked_for = convert(later.options, POLICY_REQUESTS[key])
+                self._others.policies().change(author, stack, later.resource, asked_for)
             case key if later.resource:
                 self._groups.change(author, stack, later.resource, _size(key, later.options))
             case key:

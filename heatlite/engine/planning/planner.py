@@ -50,8 +50,10 @@ def plan_converge(
         if decision.reason is Reason.OUTSIDE or is_settled:
             kept[name] = row
         else:
-            cause = decision.cause or pool_change
-            steps[name] = Step(name, name, decision.outcome, requires, row, cause, decision.deletes_first)
+            outcome, cause = decision.outcome, decision.cause
+            if pool_change:
+                outcome, cause = Outcome.UPDATE, cause or pool_change
+            steps[name] = Step(name, name, outcome, requires, row, cause, decision.deletes_first)
     keeping = {name for name, one in choices.items() if one and one.wanted and one.wanted.replacement.name == KEEP}
     certain = _certain_replacements(definition, choices, relations)
     steps, refused = order_replacements(steps, certain, rows, kept.values(), keeping, relations)

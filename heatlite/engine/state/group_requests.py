@@ -1,5 +1,6 @@
 """Requests to change the members of a group: plain data between API and engine."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, ClassVar, TypeAlias
 
@@ -239,6 +240,10 @@ class DetachPolicy(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 PolicyRequest: TypeAlias = AttachPolicy | UpdatePolicy | DetachPolicy
+POLICY_REQUESTS: Mapping[str, type[PolicyRequest]] = {
+    one.operation.value: one for one in (AttachPolicy, UpdatePolicy, DetachPolicy)
+}
+"""Requests about policies by the key of the body."""
 SizeRequest: TypeAlias = ResizeRequest | NewLimits | FollowTemplate | ScaleOut | ScaleIn | DeleteMembers
 
 

@@ -20,9 +20,8 @@ from heatlite.engine.operations.membership.member_moves import MemberMoves
 from heatlite.engine.operations.membership.policies import GroupPolicies
 from heatlite.engine.operations.scheduled_requests import ScheduledRequests
 from heatlite.engine.state.group_requests import (
-    AttachPolicy,
+    POLICY_REQUESTS,
     DeleteMembers,
-    DetachPolicy,
     FollowTemplate,
     JoinRequest,
     Leave,
@@ -30,7 +29,6 @@ from heatlite.engine.state.group_requests import (
     ResizeRequest,
     ScaleIn,
     ScaleOut,
-    UpdatePolicy,
 )
 from heatlite.engine.state.requests import ShownPlan
 from heatlite.engine.types.outputs import StackReader
@@ -106,6 +104,7 @@ def _is_move(key: str, value: Json) -> bool:
 
 
 Start: TypeAlias = Callable[[MemberActions, Context, StackRecord, str, Json], ActionRecord]
+Plan: TypeAlias = Callable[[MemberActions, Context, StackRecord, str, Json], ShownPlan]
 
 
 def _change(
@@ -151,6 +150,18 @@ def _plan_leave(to: MemberActions, caller: Context, stack: StackRecord, name: st
     return (to.moves if _is_move("leave", value) else to.leaving).plan(caller, stack, name, asked)
 
 
+def _change_policy(key: str) -> Start:
+    return lambda to, caller, stack, name, value: to.policies.change(
+        caller, stack, name, convert(value, POLICY_REQUESTS[key], key)
+    )
+
+
+def _plan_policy(key: str) -> Plan:
+    return lambda to, caller, stack, name, value: to.policies.plan(
+        caller, stack, name, convert(value, POLICY_REQUESTS[key], key)
+    )
+
+
 def _recover(to: MemberActions, caller: Context, stack: StackRecord, name: str, value: Json) -> ActionRecord:
     asked = options(value, group_bodies.RecoverOptions, "recover")
     return to.groups.recover(caller, stack, name, group_bodies.OPERATIONS[asked.operation], {"recover": value})
@@ -169,15 +180,7 @@ ACTIONS: dict[str, Start] = {
     ),
     "join": _join,
     "leave": _leave,
-    "attach_policy": lambda to, caller, stack, name, value: to.policies.change(
-        caller, stack, name, convert(value, AttachPolicy, "attach_policy")
-    ),
-    "update_policy": lambda to, caller, stack, name, value: to.policies.change(
-        caller, stack, name, convert(value, UpdatePolicy, "update_policy")
-    ),
-    "detach_policy": lambda to, caller, stack, name, value: to.policies.change(
-        caller, stack, name, convert(value, DetachPolicy, "detach_policy")
-    ),
+    **{key: _change_policy(key) for key in POLICY_REQUESTS},
     "replace_members": _replace_members,
     "recover": _recover,
     "check": lambda to, caller, stack, name, value: to.groups.check(
@@ -186,11 +189,12 @@ ACTIONS: dict[str, Start] = {
 }
 """Actions by the key of the body."""
 
-PLANS: dict[str, Callable[[MemberActions, Context, StackRecord, str, Json], ShownPlan]] = {
+PLANS: dict[str, Plan] = {
     "join": _plan_join,
     "leave": _plan_leave,
     "delete_members": lambda to, caller, stack, name, value: to.groups.plan(
         caller, stack, name, convert(value, DeleteMembers, "delete_members")
     ),
+    **{key: _plan_policy(key) for key in POLICY_REQUESTS},
 }
 """Actions of which previews show the plan."""

@@ -91,7 +91,8 @@ class Leaving:
         if any(pool_change(row, resources) for row in self._store.resources.of(nested.id)):
             group = self._groups.group(owner, nested.parent_resource)
             again = self._admission.new_action(context, nested, Verb.UPDATE, action.inputs)
-            self._groups.settle(context, owner, group, replace(again, cause=Cause.DERIVED))
+            back = self._groups.settling(owner, group, replace(again, cause=Cause.DERIVED))
+            self._groups.settle(context, back)
 
     def plan(self, context: Context, stack: StackRecord, name: str, asked: Leave) -> ShownPlan:
         """Return the plan of `leave`.

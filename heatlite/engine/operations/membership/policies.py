@@ -2,15 +2,18 @@
 
 from collections.abc import Callable
 
-from msgspec import convert, to_builtins
+from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from heatlite.clients.clouds import Clouds
 from heatlite.core.actions.payloads import ActionInputs, ActionOutputs
 from heatlite.core.context import Context
 from heatlite.core.errors import EntityNotFound, InvalidValue
+from heatlite.core.json import Json
 from heatlite.core.status import Result, Verb
 from heatlite.engine.admission.base import Parts, StackOperations
+from heatlite.engine.admission.claims import NO_CLAIMS, PlanMoved, PreparedRequest, tries_again
+from heatlite.engine.operations.asked import GroupChange
 from heatlite.engine.operations.groups import Groups
 from heatlite.engine.planning.group_members import can_have_address
 from heatlite.engine.planning.group_policies import (
@@ -21,7 +24,10 @@ from heatlite.engine.planning.group_policies import (
     stored,
     types,
 )
+from heatlite.engine.preview.preview import check_protected
+from heatlite.engine.preview.preview_views import detailed_plan, plan_entry, shown_plan
 from heatlite.engine.state.group_requests import AttachPolicy, DetachPolicy, PolicyRequest, UpdatePolicy, body_of
+from heatlite.engine.state.requests import PlannedResource, PropertyChange, ShownPlan
 from heatlite.engine.state.unit_of_work import operation_event
 from heatlite.plugin.groups import POLICIES
 from heatlite.plugin.resource import ResourceType
@@ -29,6 +35,31 @@ from heatlite.store.records import ActionRecord, ResourceRecord, StackRecord
 
 MOST_POLICIES = 20
 """Policies of a group."""
+
+
+class PolicyChange(Struct, frozen=True):
+    """A change of a policy of a group."""
+
+    group: ResourceRecord
+    """The row of the group, as it becomes."""
+    name: str
+    before: StoredPolicy | None
+    after: StoredPolicy | None
+
+    @property
+    def moves_members(self) -> bool:
+        """True if members may enter or leave a pool by it."""
+        policy = self.after or self.before
+        return policy is not None and policy.type == LoadBalancing.type_name
+
+    @property
+    def entry(self) -> PlannedResource:
+        """The entry of the group in the plan of its nested stack."""
+        old, new = _told(self.before), _told(self.after)
+        change = PropertyChange(f"policies.{self.name}", old, new, is_open=False, replaces=False, because_of=())
+        if old == new:
+            return plan_entry((), self.group, "keep")
+        return plan_entry((), self.group, "update", differences=(change,))
 
 
 class GroupPolicies(StackOperations):
@@ -46,38 +77,93 @@ class GroupPolicies(StackOperations):
         """Return the policies of a group by name; None if it has none."""
         return stored(row.data.get(POLICIES)) or None
 
+    @tries_again
     def change(self, context: Context, stack: StackRecord, name: str, asked: PolicyRequest) -> ActionRecord:
         """Attach, update or detach a policy, and return the action.
 
-        Raises InvalidValue for a name that is taken, another type or member, EntityNotFound, HTTPBadRequest for
-        options, and as `_with_ids` and `Admission.admitted`.
+        Raises as `_changed`, `_with_ids`, `_settling`, `Admission.examine` and `Admission.admitted`.
         """
         group = self._groups.group(stack, name)
-        if not isinstance(asked, DetachPolicy):
-            asked = self._with_ids(context, group, asked)
+        asked = self._with_ids(context, group, asked)
         body, path = body_of(asked), f"/resources/{name}/actions"
         request = self._admission.precheck(context, asked.operation, stack, "POST", path, body, target=group.name)
         members = self._groups.members_of(group)
+        moves = self._changed(context, stack, members, name, asked).moves_members
+        claims = self._admission.examine(self._asked(context, stack, members, name, asked)) if moves else NO_CLAIMS
         with self._admission.admitted(request, on=members) as nested:
-            group, now = self._groups.group(stack, name), self._clock.now()
-            before = stored(group.data.get(POLICIES))
-            changed = self._changed(context, stack, group, nested, asked, now)
-            group = replace(group, data={**group.data, POLICIES: to_builtins(changed)})
-            self._store.resources.save_many([group])
+            changed, now = self._changed(context, stack, nested, name, asked), self._clock.now()
+            if changed.moves_members != moves:
+                raise PlanMoved(stack_name=stack.name)
+            settling = self._settling(context, stack, nested, changed, asked) if moves else None
+            if settling is not None:
+                claims.look(settling.preview)
+            self._store.resources.save_many([changed.group])
             reason = f"Policy {asked.name}: {asked.operation} by {context.user}"
-            self._store.events.append_many([operation_event(group, asked.operation, reason, now)])
-            action = self._admission.new_action(context, nested, Verb.UPDATE, convert(body, ActionInputs))
-            if {**before, **changed}[asked.name].type == LoadBalancing.type_name:
-                return self._groups.settle(context, stack, group, action)
-            return self._admission.record_done(context, action, ActionOutputs(result=Result.OK))
+            self._store.events.append_many([operation_event(changed.group, asked.operation, reason, now)])
+            if settling is None:
+                action = self._new_action(context, nested, asked)
+                return self._admission.record_done(context, action, ActionOutputs(result=Result.OK))
+            self._groups.settle(context, settling)
+            claims.take(settling.order.action, settling.order.stack, settling.preview)
+            return settling.order.action
 
-    def _with_ids(
-        self, context: Context, group: ResourceRecord, asked: AttachPolicy | UpdatePolicy
-    ) -> AttachPolicy | UpdatePolicy:
+    def plan(self, context: Context, stack: StackRecord, name: str, asked: PolicyRequest) -> ShownPlan:
+        """Return the plan of `change`: the policy, and who enters or leaves a pool.
+
+        Writes nothing. Raises as `change`, but passes locks and actions.
+        """
+        group = self._groups.group(stack, name)
+        members = self._groups.members_of(group)
+        asked = self._with_ids(context, group, asked)
+        changed = self._changed(context, stack, members, name, asked)
+        if not changed.moves_members:
+            return self._groups.placed(stack, name, detailed_plan([changed.entry], {}))
+        going = self._asked(context, stack, members, name, asked)
+        plan = self._groups.placed(stack, name, going.shown(going.preview()))
+        return replace(plan, details=self._admission.shown(going))
+
+    def _asked(
+        self, context: Context, stack: StackRecord, members: StackRecord, name: str, asked: PolicyRequest
+    ) -> PreparedRequest:
+        """Return a request that moves members, as features examine it."""
+
+        def changed() -> PolicyChange:
+            return self._changed(context, stack, members, name, asked)
+
+        going = self._groups.examined(
+            context,
+            stack,
+            self._groups.group(stack, name),
+            members,
+            asked,
+            lambda: self._settling(context, stack, members, changed(), asked),
+        )
+        return replace(
+            going, shown=lambda preview: detailed_plan([changed().entry, *shown_plan(preview).resources], {})
+        )
+
+    def _settling(
+        self, context: Context, stack: StackRecord, nested: StackRecord, changed: PolicyChange, asked: PolicyRequest
+    ) -> GroupChange:
+        """Return the change that moves the members.
+
+        Raises DeletionProtected if it would also remove a protected object.
+        """
+        found = self._groups.settling(stack, changed.group, self._new_action(context, nested, asked))
+        assert found.order.definition is not None
+        check_protected(found.order.definition, found.within)
+        return found
+
+    def _new_action(self, context: Context, nested: StackRecord, asked: PolicyRequest) -> ActionRecord:
+        return self._admission.new_action(context, nested, Verb.UPDATE, convert(body_of(asked), ActionInputs))
+
+    def _with_ids(self, context: Context, group: ResourceRecord, asked: PolicyRequest) -> PolicyRequest:
         """Return a request with ids in place of names of objects (`GroupPolicy.finds`).
 
         Raises InvalidValue for an object that the caller does not see, NoCloud, CloudUnavailable.
         """
+        if isinstance(asked, DetachPolicy):
+            return asked
         given, kept = {**(asked.options or {})}, stored(group.data.get(POLICIES)).get(asked.name)
         kind = types().get(asked.type if isinstance(asked, AttachPolicy) else "" if kept is None else kept.type)
         for option, constraint in ({} if kind is None else kind.finds).items():
@@ -90,33 +176,37 @@ class GroupPolicies(StackOperations):
         return asked if asked.options is None else replace(asked, options=given)
 
     def _changed(
-        self,
-        context: Context,
-        stack: StackRecord,
-        group: ResourceRecord,
-        nested: StackRecord,
-        asked: PolicyRequest,
-        now: float,
-    ) -> dict[str, StoredPolicy]:
-        """Return the policies of a group after a request."""
+        self, context: Context, stack: StackRecord, nested: StackRecord, name: str, asked: PolicyRequest
+    ) -> PolicyChange:
+        """Return a group after a request.
+
+        Raises InvalidValue for a name that is taken, another type or member, EntityNotFound, HTTPBadRequest for
+        options.
+        """
+        group, now = self._groups.group(stack, name), self._clock.now()
         policies = stored(group.data.get(POLICIES))
-        before = policies.get(asked.name)
+        before, after = policies.pop(asked.name, None), None
         if isinstance(asked, AttachPolicy):
-            policies[asked.name] = after = self._attached(context, group, asked, policies, now)
+            after = self._attached(context, group, asked, stored(group.data.get(POLICIES)), now)
         elif before is None:
             raise EntityNotFound(entity="Policy", name=asked.name)
-        elif isinstance(asked, DetachPolicy):
-            del policies[asked.name]
-            return policies
-        else:
-            policies[asked.name] = after = _updated(before, asked, context.user, now)
+        elif isinstance(asked, UpdatePolicy):
+            after = _updated(before, asked, context.user, now)
+        if after is not None:
+            self._check(asked.name, after, stack, group, nested)
+            policies[asked.name] = after
+        changed = replace(group, data={**group.data, POLICIES: to_builtins(policies)})
+        return PolicyChange(changed, asked.name, before, after)
+
+    def _check(
+        self, name: str, after: StoredPolicy, stack: StackRecord, group: ResourceRecord, nested: StackRecord
+    ) -> None:
         if policy(after) is None:
-            raise InvalidValue(f"Policy {asked.name} has the type {after.type}, which no installed package has.")
+            raise InvalidValue(f"Policy {name} has the type {after.type}, which no installed package has.")
         if after.type == ZonePlacement.type_name:
             self._require(lambda kind: kind.obeys_placement, "is made in no zone", stack, group, nested)
         elif after.type == LoadBalancing.type_name:
             self._require(can_have_address, "has no address for a pool", stack, group, nested)
-        return policies
 
     def _attached(
         self,
@@ -169,3 +259,11 @@ def _updated(before: StoredPolicy, asked: UpdatePolicy, user: str, now: float) -
         user,
         now,
     )
+
+
+def _told(policy: StoredPolicy | None) -> Json:
+    """Return a policy as plans show it: what it decides by, and not since when."""
+    if policy is None:
+        return None
+    options = dict(policy.options)
+    return {"type": policy.type, "priority": policy.priority, "enabled": policy.enabled, "options": options}

@@ -191,6 +191,13 @@ LINES: dict[str, Callable[[Any, Path], str]] = {
     "delete_members": lambda body, folder: "group delete s g 1",
     "replace_members": lambda body, folder: "group replace s g 1",
     "leave": lambda body, folder: "group leave s g 1",
+    "attach_policy": lambda body, folder: (
+        f"group attach-policy s g lb load_balancing --options {dump(body['attach_policy']['options'])}"
+    ),
+    "update_policy": lambda body, folder: (
+        f"group update-policy s g lb --options {dump(body['update_policy']['options'])}"
+    ),
+    "detach_policy": lambda body, folder: "group detach-policy s g lb",
     "join": lambda body, folder: f"group join s g {body['join']['members'][0]['id']}",
     "import": lambda body, folder: f"import s --from-file {in_file(folder, {'import': body['import']})} --generate",
     "detach": lambda body, folder: "detach s a",
@@ -198,7 +205,9 @@ LINES: dict[str, Callable[[Any, Path], str]] = {
     "accept_drift": lambda body, folder: "drift accept s",
 }
 """Commands that send the requests of `NEEDS`."""
-UNASKED = {"retry", "resize", "scale_out", "scale_in", "replace_members"}
+UNASKED = {
+    "retry", "resize", "scale_out", "scale_in", "replace_members", "attach_policy", "update_policy", "detach_policy",
+}  # fmt: skip
 """Commands without a question."""
 
 

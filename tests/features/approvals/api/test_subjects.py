@@ -143,6 +143,49 @@ def locked(heat: Heat, path: str) -> None:
     heat.settle(path)
 
 
+def refer(name: str) -> dict[str, str]:
+    return {"get_resource": name}
+
+
+SERVER = {"image": "cirros", "flavor": "m1.nano", "networks": [{"network": refer("net")}]}
+BALANCED = template(
+    net=NETWORK,
+    subnet={"type": "OS::Neutron::Subnet", "properties": {"network": refer("net"), "cidr": "10.8.0.0/24"}},
+    lb={"type": "OS::Octavia::LoadBalancer", "properties": {"vip_subnet": refer("subnet")}},
+    pool={
+        "type": "OS::Octavia::Pool",
+        "properties": {
+            "name": "web", "loadbalancer": refer("lb"), "protocol": "HTTP", "lb_algorithm": "ROUND_ROBIN"
+        },
+    },
+    g={
+        "type": "OS::Heat::ResourceGroup",
+        "depends_on": ["subnet"],
+        "properties": {"count": 1, "resource_def": {"type": "OS::Nova::Server", "properties": SERVER}},
+    },
+)  # fmt: skip
+
+
+def balancing(heat: Heat, path: str) -> Sent:
+    """Have the members in the pool of the stack."""
+    pool = heat.get(f"{path}/resources/pool")["resource"]["physical_resource_id"]
+    options = {"pool": pool, "protocol_port": 80}
+    return Sent("POST", MEMBERS, {"attach_policy": {"name": "lb", "type": "load_balancing", "options": options}})
+
+
+def in_pool(key: str, **options: Any) -> Case:
+    """A change of the policy that has the members in a pool."""
+
+    def request(heat: Heat, path: str) -> Sent:
+        if key == "attach_policy":
+            return balancing(heat, path)
+        assert balancing(heat, path).to(heat, path).status_int == 202
+        eventually(lambda: not opened(heat), "the members are in the pool")
+        return Sent("POST", MEMBERS, {key: {"name": "lb", **options}})
+
+    return Case(request, removals=False, subject=Subject.SCALE, template=BALANCED)
+
+
 NEEDS: dict[str, Case] = {
     "update": Case(lambda heat, path: Sent("PUT", "", {"template": template(b=THING)})),
     "undo": Case(after(lambda heat, path: update(heat, path, template(b=THING)), acts("undo"))),
@@ -161,6 +204,9 @@ NEEDS: dict[str, Case] = {
     "join": Case(
         planned("join", left, MEMBERS, resource="g"), removals=False, subject=Subject.SCALE
     ),
+    "attach_policy": in_pool("attach_policy"),
+    "update_policy": in_pool("update_policy", options={"pool": "web", "protocol_port": 81}),
+    "detach_policy": in_pool("detach_policy"),
     "import": Case(planned("import", freed), removals=False, template=template(a=NETWORK)),
     "detach": Case(planned("detach", {"resources": ["a"]}), removals=False),
     "move": Case(planned("move", {"moved": [{"from": "a", "to": "z"}]}), removals=False),
@@ -215,7 +261,7 @@ def test_the_reference_has_each_operation() -> None:
     needs, never = tables()
     subjects = {"create", "undo", "node_action", "replace_members"}
     assert needs | never == {*map(str, Operation), *subjects, "recover", "rollback"}
-    assert needs & never == {"replace_members"}
+    assert needs & never == {"replace_members", "attach_policy", "update_policy", "detach_policy"}
     assert needs == NEEDS.keys() | (ELSEWHERE & needs)
     assert never | {"update"} == NEVER.keys() | (ELSEWHERE & never)
 
@@ -261,6 +307,28 @@ def test_only_if_objects_go(heat: Heat, word: str) -> None:
     answer = sent.to(heat, path)
     assert (answer.status_int == 409) == case.removals, answer.text
     assert [one["because"] for one in heat.get("/approvals")["approvals"]] == [["approve:removals"]] * case.removals
+
+
+@pytest.mark.slow
+def test_a_policy_of_a_group_by_which_an_object_goes(heat: Heat) -> None:
+    """Its action replaces a marked member."""
+    path = heat.create(BALANCED)
+    mark("g/0")(heat, path)
+    sent = balancing(heat, path)
+    key, options = next(iter(sent.body.items()))
+    policy(heat, approve="removals")
+    preview = {key: {**options, "resource": "g"}}
+    plan = heat.call("PATCH", f"{path}/preview?plan=true", preview, 200).json["plan"]
+    assert plan["approval"] == {"needed": True, "because": ["approve:removals"]}
+    answer = sent.to(heat, path)
+    found = heat.get(f"/approvals/{answer.headers['X-Heatlite-Approval']}")["approval"]
+    told = found["content"]["plan"]
+    assert {"/".join(one["path"]): one["action"] for one in told["resources"]} == {"g": "update", "g/0": "replace"}
+    assert found["digest"] == plan["digest"]
+    assert "policies" not in heat.get(f"{path}/resources/g")["resource"]
+    approve(heat, found)
+    assert sent.to(heat, path).status_int == 202
+    eventually(lambda: not opened(heat), "it has ended")
 
 
 @pytest.mark.slow
