@@ -16,6 +16,7 @@ from heatlite.plugin.coercion import PropertyKind
 from heatlite.plugin.resource import Resource
 from heatlite.plugin.schema import Field, Schema
 from heatlite.template.definitions.references import NO_ID
+from heatlite.template.types import Fault
 
 _PROBES: Final[Mapping[PropertyKind, Json]] = {
     PropertyKind.STRING: NO_ID,
@@ -74,13 +75,18 @@ def generate(make: Make, known: Mapping[str, Json], mask: Mask) -> Generated:
     properties: JsonMap = {}
     for name, field in readable.items():
         why = _omitted(field, found, None if name in known else mask)
+        lost = [] if why is not None else [*_secret_places(field, found[name], (name,))]
+        value = _without_secrets(field, found[name]) if lost else found.get(name)
+        if lost and _is_incomplete(field, value):
+            why, lost = "secret", []
+        omitted += [Omission(resource.name, pointer(place), "secret") for place in lost]
         if why is None:
-            properties[name] = _without_secrets(field, found[name])
+            properties[name] = value
         elif why:
             omitted.append(Omission(resource.name, pointer([name]), why))
     left = _confirmed(make, properties)
-    lost = [name for name in properties if name not in left]
-    omitted += [Omission(resource.name, pointer([name]), "not_readable") for name in lost]
+    unsure = [name for name in properties if name not in left]
+    omitted += [Omission(resource.name, pointer([name]), "not_readable") for name in unsure]
     missing = [name for name, field in fields.items() if field.required and name not in left]
     if missing:
         text = f"the object does not tell {', '.join(missing)}"
@@ -117,6 +123,25 @@ def _omitted(field: Field, found: Mapping[str, Json], mask: Mask | None) -> str 
     if field.default is None:
         return "default_unknown" if value in ("", [], {}) else None
     return None if field.differs({}, {field.name: value}) else ""
+
+
+def _secret_places(field: Field, value: Json, place: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
+    """Yield the places of secrets in a value, also of those that the object does not tell."""
+    if field.secret:
+        yield place
+    elif field.schema is not None and isinstance(value, dict):
+        for name, one in field.schema.fields.items():
+            yield from _secret_places(one, value.get(name), (*place, name))
+    elif field.item is not None and isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from _secret_places(field.item, each, (*place, index))
+
+
+def _is_incomplete(field: Field, value: Json) -> bool:
+    """Return whether a property cannot stand in a template without its secrets."""
+    faults: list[Fault] = []
+    field.take(value, (field.name,), faults)
+    return bool(faults)
 
 
 def _without_secrets(field: Field, value: Json) -> Json:
