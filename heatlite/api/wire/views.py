@@ -456,6 +456,7 @@ def action(base: str, record: ActionRecord, relations: Relations, guard: JsonMap
             Action,
             record,
             action=record.word,
+            operation=record.inputs.operation,
             target=record.stack_id,
             context=ActionContext(
                 user=record.requested_by,

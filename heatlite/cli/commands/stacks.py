@@ -27,8 +27,8 @@ FOUND_COLUMNS = (
     "resource_type",
     "root_stack_id",
 )
-HISTORY_COLUMNS = ("created_at", "action", "status", "user", "status_reason", "end_time", "cause", "id")
-HISTORY_KEY = 3
+HISTORY_COLUMNS = ("created_at", "action", "operation", "status", "user", "status_reason", "end_time", "cause", "id")
+HISTORY_KEY = 4
 """Place of the columns of features."""
 OUTPUT_COLUMNS = ("output_key", "output_value", "description")
 

@@ -163,6 +163,14 @@ class ActionInputs(Struct, frozen=True, omit_defaults=True):
         return self.heal or self.selection
 
     @property
+    def operation(self) -> str | None:
+        """The key of the request, such as ``import``.
+
+        None: the verb of the action says all.
+        """
+        return next(iter(self.request or ()), None)
+
+    @property
     def asked(self) -> GroupRequest | None:
         """The request that changes a group's members; None for another action."""
         found = ((key, getattr(self, key)) for key in (*GROUP_KEYS, "signal"))

@@ -36,6 +36,11 @@ class ActionContext(Answer, frozen=True):
 class Action(BegunAction, frozen=True):
     """An action with all that is shown of it."""
 
+    operation: Annotated[str | None, column(2)]
+    """Operation of an update: ``import``, ``detach``, ``move``, ``undo``, ``revert_drift`` or ``accept_drift``.
+
+    ``null`` if ``action`` says all.
+    """
     cause: Annotated[str, column(6)]
     """``RPC Request``: a request; ``Derived Action``: another action needs it.
 

@@ -11,7 +11,7 @@ import yaml
 from jinja2 import Environment, FileSystemLoader
 from msgspec import Struct
 
-from heatlite.core.json import Json, dump
+from heatlite.core.json import Json, JsonMap, dump
 from heatlite.core.redaction.texts import without_format
 from heatlite.features.dashboard.status import StatusLook, look
 
@@ -54,7 +54,7 @@ def create_environment(folders: Sequence[Path]) -> Environment:
         auto_reload=False,
         finalize=_finalize,
     )
-    found.filters.update(look=_look, age=age, moment=moment, zoned=zoned)
+    found.filters.update(look=_look, operation=_operation, age=age, moment=moment, zoned=zoned)
     found.filters.update(shown=shown, yaml=as_yaml, json=dump, sh=shlex.quote)
     found.globals["static"] = lambda name: static_files()[0][name]
     return found
@@ -70,6 +70,11 @@ def _finalize(value: object) -> object:
 
 def _look(status: Json) -> StatusLook:
     return look("" if status is None else str(status))
+
+
+def _operation(action: JsonMap) -> str:
+    """Return what an action does, in a word."""
+    return str(action.get("operation") or action.get("action")).removeprefix("STACK_").lower()
 
 
 def parsed(time: Json) -> datetime | None:

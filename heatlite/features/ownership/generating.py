@@ -126,7 +126,7 @@ def _omitted(field: Field, found: Mapping[str, Json], mask: Mask | None) -> str 
 
 
 def _secret_places(field: Field, value: Json, place: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
-    """Yield the places of secrets in a value, also of those that the object does not tell."""
+    """Yield the places of secrets in a value, told or not."""
     if field.secret:
         yield place
     elif field.schema is not None and isinstance(value, dict):

@@ -28,6 +28,11 @@ class ListedRevision(Answer, frozen=True):
 
     ``null`` while it runs.
     """
+    operation: str | None
+    """Operation that gave the stack the definition: ``import``, ``move``, ``detach``, ``undo`` …
+
+    ``null``: an update, or the operation that made the stack.
+    """
     undo_of: Annotated[int | None, column(5)]
     """Of an undo: the number of the revision that it went back to."""
     tags: list[str]

@@ -18,6 +18,7 @@ def listed(record: RevisionSummary) -> JsonMap:
             action_id=record.action_id,
             plan_digest=record.plan_digest,
             result=record.result,
+            operation=record.operation,
             undo_of=record.undo_of,
             tags=[*record.tags],
             timeout_mins=record.timeout_mins,

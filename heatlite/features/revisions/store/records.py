@@ -19,6 +19,8 @@ class RevisionSummary(Struct, frozen=True):
     """Digest of the approved plan, if the request named one."""
     result: ActionStatus | None
     """End of the action. None: it has not ended."""
+    operation: str | None
+    """Operation of the action, as its inputs tell it. None: its verb says all, or there is no action."""
     undo_of: int | None
     """Number of the revision that it went back to."""
     tags: tuple[str, ...]

@@ -21,6 +21,7 @@ class Revision(peewee.Model):
     plan_digest = peewee.CharField(max_length=64, null=True)
     result = peewee.CharField(max_length=16, null=True)
     undo_of = peewee.IntegerField(null=True)
+    operation = peewee.CharField(max_length=32, null=True)
 
     class Meta:
         table_name = "revision"

@@ -1,4 +1,4 @@
-"""Definitions that the server writes, of types whose properties have secrets at any depth."""
+"""Definitions that the server writes, of types with secrets at any depth."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -61,7 +61,7 @@ CASES = [
 
 
 class Told(Struct):
-    """A resource whose object tells given properties, with or without the secrets in them."""
+    """A resource whose object tells given properties."""
 
     schema: type[Schema]
     facts: Any

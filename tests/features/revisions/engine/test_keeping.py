@@ -99,7 +99,8 @@ def test_restores_adoptions_and_moves_make_one(engine: Engine, kept: Kept) -> No
     digest = moves.plan(engine.who, engine.get(stack), asked).digest
     moves.start(engine.who, engine.get(stack), MoveRequest(moved=asked.moved, plan_digest=digest), {"move": {}})
     newest = kept.of(stack)[-1]
-    assert (newest.number, newest.result, newest.plan_digest) == (4, ENDED, digest)
+    told = (newest.number, newest.result, newest.plan_digest, newest.operation)
+    assert told == (4, ENDED, digest, "move")
     record = Adopted(made(), {}, {}, {})
     adopted = engine.create(None, "other", adopted=record)
     assert kept.results(adopted) == [ENDED]

@@ -36,6 +36,22 @@ def test_list_changes_and_the_way_back(browser: Browser) -> None:
 
 
 @pytest.mark.slow
+def test_what_gave_a_definition(browser: Browser) -> None:
+    heat = browser.heat.of("revised-moved")
+    path = heat.create(template(a=value("one")), "shop")
+    asked = {"moved": [{"from": "a", "to": "b"}]}
+    digest = heat.call("PATCH", f"{path}/preview?plan=true", {"move": asked}, 200).json["plan"]["digest"]
+    heat.call("POST", f"{path}/actions", {"move": {**asked, "plan_digest": digest}}, 200)
+    assert [one["operation"] for one in revisions(heat, path)] == [None, "move"]
+    browser = Browser(heat.wsgi, "revised-moved")
+    newest = browser.get(f"{path}/history").html.select("#revisions tbody tr")[0]
+    assert newest.select_one(".name").get_text(" ").split() == ["2", "move"]
+    (action,) = heat.get("/actions?action=STACK_UPDATE")["actions"]
+    assert browser.get(f"/actions/{action['id']}").html.find("h1").text == "Move"
+    assert browser.get("/actions").html.select_one("tbody .name").text == "move"
+
+
+@pytest.mark.slow
 def test_hidden_values_and_nested_stacks(browser: Browser) -> None:
     """Z4 and Z6."""
     heat = browser.heat.of("revised-hidden")
