@@ -111,7 +111,7 @@ class CloudResource(NamingResource[P_co]):
         declared = {name: Attribute(name, doc, attribute_kind(of)) for name, (of, doc) in cls.shown.items()}
         cls.attributes_schema = dict(sorted({**cls.attributes_schema, **declared}.items()))
         cls.attribute_names = frozenset(cls.attributes_schema)
-        if not cls.schema.updatable and not cls.joins:
+        if not (cls.schema.updatable or cls.puts_back or cls.joins):
             cls._defined -= {"handle_update", "check_update_complete"}
         if not cls.ready:
             cls._defined -= {name for name in _OF_STATUS if getattr(cls, name) is getattr(CloudResource, name)}

@@ -1,12 +1,13 @@
 """Types of the object store."""
 
+import re
 from contextlib import suppress
-from typing import TypeVar, cast
+from typing import Final, TypeVar, cast
 from urllib.parse import urlsplit
 
 from heatlite.clients.cloud import CloudConflict, CloudNotFound
-from heatlite.core.json import Json, JsonMap
-from heatlite.plugin import CloudResource, Schema, ServiceConflict, prop
+from heatlite.core.json import Json, JsonMap, as_map
+from heatlite.plugin import Change, CloudResource, Schema, ServiceConflict, prop
 from heatlite.plugin.cloud import FOUND_BEFORE, expect_absent
 from heatlite.resources.heat.signals.temp_urls import delete_object
 
@@ -33,6 +34,16 @@ class StoreContainer(CloudResource[P_co]):
         return self.map(self.service("get_container_metadata", self.container))
 
 
+LISTS: Final = frozenset({"X-Container-Read", "X-Container-Write"})
+METADATA: Final = "X-Container-Meta"
+REFERRER: Final = re.compile(r"\.ref(err?er)?:")
+
+
+def _cleaned(access: str) -> list[str]:
+    """Return the parts of an access list, as the service writes them."""
+    return [REFERRER.sub(".r:", one.strip()) for one in access.split(",") if one.strip()]
+
+
 class ContainerProps(Schema):
     name: str | None = prop(blank=True, doc="Its name.")
     x_container_read: str | None = prop(alias="X-Container-Read", doc="The access list for reading.")
@@ -49,6 +60,7 @@ class Container(StoreContainer[ContainerProps], type="OS::Swift::Container"):
     """
 
     lasting_reference = True
+    puts_back = frozenset({*LISTS, METADATA})
 
     def key(self) -> str:
         return self.props.name or self.physical_name
@@ -66,14 +78,35 @@ class Container(StoreContainer[ContainerProps], type="OS::Swift::Container"):
         name = self.key()
         if self.data.get(FOUND_BEFORE):  # the service would treat the call as a change of the existing container
             raise CloudConflict("object_store.create_container", f"there is a container {name} already")
-        headers = {**self.sent(frozenset({"X-Container-Read", "X-Container-Write"}))}
-        headers.update({f"X-Container-Meta-{key}": str(value) for key, value in self.props.x_container_meta.items()})
-        self.service("create_container", name, **{key: value for key, value in headers.items() if value is not None})
+        self.service("create_container", name, **self._headers())
         self.physical_id = name
         if self.props.x_account_meta:
             values: JsonMap = {key: str(value) for key, value in self.props.x_account_meta.items()}
             self.service("set_account_metadata", **values)
         return None
+
+    def _headers(self) -> JsonMap:
+        lists = {name: value for name, value in self.sent(LISTS).items() if value is not None}
+        metadata = {f"{METADATA}-{key}": str(value) for key, value in self.props.x_container_meta.items()}
+        return {**lists, **metadata}
+
+    def handle_update(self, change: Change) -> Json:
+        """Set the headers, by the call that also creates a container."""
+        self.service("create_container", self.container, **self._headers())
+        return None
+
+    def live_parts(self, thing: JsonMap) -> JsonMap:
+        given, parts = self.facts.properties, super().live_parts(thing)
+        for name in LISTS:
+            if given.get(name) is not None:
+                live = str(thing.get(name.lower(), ""))
+                parts[name] = given[name] if _cleaned(str(given[name])) == _cleaned(live) else live
+        if given.get(METADATA) is not None:
+            metadata = as_map(given[METADATA])
+            known = {key: thing.get(f"{METADATA}-{key}".lower()) for key in metadata}
+            found = {key: metadata[key] if str(metadata[key]) == value else value for key, value in known.items()}
+            parts[METADATA] = {key: value for key, value in found.items() if value is not None}
+        return parts
 
     def handle_delete(self) -> Json:
         return None

@@ -118,7 +118,8 @@ def test_the_schema_is_heats(heat: dict[str, Any], name: str) -> None:
     assert cls.name_limit == heat[name]["physical_name_limit"]
     assert cls.snapshot_on_delete == heat[name]["capabilities"]["snapshot_on_delete"]
     for verb in ("suspend", "update"):
-        assert cls.has(verb) == (heat[name]["capabilities"][verb] or (verb == "update" and name in REJOINED))
+        more = verb == "update" and (name in REJOINED or bool(cls.puts_back))
+        assert cls.has(verb) == (heat[name]["capabilities"][verb] or more)
     if issubclass(cls, CloudResource):
         kept = cls.kept_when_well or cls.needs_replace_failed is not CloudResource.needs_replace_failed
         assert kept == (heat[name]["capabilities"]["failed_may_be_kept"] or name.startswith(KEPT))

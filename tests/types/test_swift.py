@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from heatlite.core.json import JsonMap
 from heatlite.core.status import Status
 from tests.engine.conftest import attr, resource, template
 from tests.tables import few
 from tests.types.conftest import Cloudy
+from tests.types.nova.test_drift_of_servers import places
 
 CONTAINER = "object_store.container"
 
@@ -109,3 +111,30 @@ def test_a_change_of_one_that_has_a_name_keeps_what_is_in_it(cloudy: Cloudy) -> 
     seen: Any = cloudy.view().call("object_store.get_container_metadata", "mine")
     assert seen["x-container-read"] == "me"
     assert cloudy.delete(stack).status is Status.COMPLETE
+
+
+HEADERS: JsonMap = {
+    "X-Container-Read": ".referrer:*, .rlistings", "X-Container-Write": "demo:*", "X-Container-Meta": {"Colour": 1},
+}  # fmt: skip
+CHANGES = {
+    "/X-Container-Read": {"X-Container-Read": ".r:*"},
+    "/X-Container-Write": {"X-Container-Write": ""},
+    "/X-Container-Meta/Colour": {"X-Container-Meta-Colour": "2"},
+}
+"""Paths that differ, and what has changed from outside."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", few(CHANGES))
+def test_drift_is_put_back_in_place(cloudy: Cloudy, path: str) -> None:
+    stack = cloudy.made({"c": container(name="mine", **HEADERS)})
+    as_swift_tells = {"X-Container-Read": ".r:*,.rlistings"}
+    cloudy.view().call("object_store.create_container", "mine", **as_swift_tells)
+    assert places(cloudy, cloudy.check(stack), "c") == []
+    cloudy.view().call("object_store.create_container", "mine", **CHANGES[path])
+    stack, ids = cloudy.check(stack), cloudy.ids(stack)
+    assert places(cloudy, stack, "c") == [path]
+    cloudy.components.repairs.revert(cloudy.who, cloudy.get(stack), ["c"], None, {})
+    stack = cloudy.settle(cloudy.get(stack))
+    assert (stack.status, cloudy.ids(stack)) == (Status.COMPLETE, ids), cloudy.why(stack)
+    assert places(cloudy, cloudy.check(stack), "c") == []

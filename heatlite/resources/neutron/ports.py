@@ -140,7 +140,7 @@ class Port(NeutronResource[PortProps], type="OS::Neutron::Port", kind="network.p
         given = self.facts.properties.get("allowed_address_pairs")
         if given is not None:
             pairs, own = as_maps(thing.get("allowed_address_pairs")), thing.get("mac_address")
-            live = items_as_given(as_maps(given), pairs, lambda one, item: _is_pair(one, item, own))
+            live = items_as_given(as_maps(given), pairs, lambda one, item: is_pair(one, item, own))
             parts["allowed_address_pairs"] = live
         return parts
 
@@ -168,7 +168,7 @@ class Port(NeutronResource[PortProps], type="OS::Neutron::Port", kind="network.p
         return [self.service("get_subnet", one["subnet_id"]) for one in addresses]
 
 
-def _is_pair(live: JsonMap, given: JsonMap, own: Json) -> bool:
+def is_pair(live: JsonMap, given: JsonMap, own: Json) -> bool:
     """Return True if a pair of a port is the given one.
 
     One without a MAC address has that of the port, which is `own`.

@@ -9,8 +9,9 @@ from heatlite.clients.finders import Finders
 from heatlite.core.json import Json, JsonMap, as_map, as_maps
 from heatlite.plugin import CloudResource
 from heatlite.resources.cinder import attaching
+from heatlite.resources.neutron.port_extra import EXTRA, as_port_has, extra_of
 from heatlite.resources.nova import disks
-from heatlite.resources.nova.networks import Ports, extra_of, is_placed
+from heatlite.resources.nova.networks import Ports, is_placed
 
 VOLUMES: Final = "os-extended-volumes:volumes_attached"
 
@@ -68,7 +69,13 @@ class Attachments:
         spec = as_map(nic["spec"])
         if spec.get("floating_ip") is not None and not self._leads_to(spec["floating_ip"], nic["port"]):
             item = {name: value for name, value in item.items() if name != "floating_ip"}
-        if not nic["made"] or is_placed(interface, spec):
+        if not nic["made"]:
+            return item
+        if item.get(EXTRA) is not None:
+            (known,) = as_maps(self._server.known({"networks": [item]})["networks"])
+            extra = as_port_has(as_map(item[EXTRA]), as_map(known[EXTRA]), self._ports.port(str(nic["port"])))
+            item = {**item, EXTRA: extra}
+        if is_placed(interface, spec):
             return item
         kept = {name: value for name, value in item.items() if name not in ("fixed_ip", "subnet")}
         addresses = [one["ip_address"] for one in as_maps(interface["fixed_ips"])]

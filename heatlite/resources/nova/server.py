@@ -220,6 +220,7 @@ class Server(RunningServer, type="OS::Nova::Server", kind="compute.server"):
             before = self._specs(change.before, created=True)
             after = self._specs(change.after, created="networks" not in changed)
             self._ports.change(before, after, self._attached.groups())
+            self._ports.reclaim()
             return True
         # `detach_from` may have detached a port.
         return self._ports.reclaim() or not changed and not change.metadata_changed

@@ -1,6 +1,7 @@
 """Drift of what is attached to a server is seen, and put back in place."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -28,47 +29,64 @@ class Site:
     """A server of a stack, and changes of it from outside."""
 
     def __init__(self, cloudy: Cloudy, stack: StackRecord) -> None:
-        self._key = {row.name: row.physical_id for row in cloudy.rows(stack)}
+        self.key = {row.name: row.physical_id for row in cloudy.rows(stack)}
         self._call = cloudy.view().call
         self.cloudy = cloudy
 
-    def ports(self) -> list[str]:
-        found: Any = self._call("compute.server_interfaces", self._key["vm"])
+    def ports(self, name: str = "vm") -> list[str]:
+        found: Any = self._call("compute.server_interfaces", self.key[name])
         return [one["port_id"] for one in found]
 
-    def _do(self, verb: str, *arguments: Any, **attributes: Any) -> Any:
+    def do(self, verb: str, *arguments: Any, **attributes: Any) -> Any:
         found = self._call(verb, *arguments, **attributes)
         self.cloudy.clock.pass_(60)
         return found
 
     def detach(self) -> None:
-        self._do("compute.delete_server_interface", self.ports()[0], self._key["vm"])
+        self.do("compute.delete_server_interface", self.ports()[0], self.key["vm"])
 
     def delete_port(self) -> None:
-        self._do("network.delete_port", self.ports()[0])
+        self.do("network.delete_port", self.ports()[0])
 
     def attach(self) -> None:
-        self._do("compute.create_server_interface", self._key["vm"], net_id=self._key["net"])
+        self.do("compute.create_server_interface", self.key["vm"], net_id=self.key["net"])
 
     def readdress(self) -> None:
-        place = {"subnet_id": self._key["sub"], "ip_address": "10.7.0.77"}
-        self._do("network.update_port", self.ports()[0], fixed_ips=[place])
+        place = {"subnet_id": self.key["sub"], "ip_address": "10.7.0.77"}
+        self.do("network.update_port", self.ports()[0], fixed_ips=[place])
 
     def dissociate(self) -> None:
-        self._do("network.update_ip", self._key["ip"], port_id=None)
+        self.do("network.update_ip", self.key["ip"], port_id=None)
 
     def change_groups(self) -> None:
-        other = self._do("network.create_security_group", name="other")
-        self._do("network.update_port", self.ports()[0], security_groups=[other["id"]])
+        other = self.do("network.create_security_group", name="other")
+        self.do("network.update_port", self.ports()[0], security_groups=[other["id"]])
 
     def add_group(self) -> None:
-        other = self._do("network.create_security_group", name="other")
-        self._do("network.update_port", self.ports()[0], security_groups=[self._key["sg"], other["id"]])
+        other = self.do("network.create_security_group", name="other")
+        self.do("network.update_port", self.ports()[0], security_groups=[self.key["sg"], other["id"]])
 
     def detach_volume(self) -> None:
-        self._do("compute.delete_volume_attachment", self._key["vm"], self._key["vol"])
+        self.do("compute.delete_volume_attachment", self.key["vm"], self.key["vol"])
 
 
+    def change_port(self, **attributes: Any) -> None:
+        self.do("network.update_port", self.ports()[0], **attributes)
+
+
+EXTRA: Final[Mapping[str, tuple[JsonMap, JsonMap]]] = {
+    "admin_state_up": ({}, {"admin_state_up": False}),
+    "allowed_address_pairs": ({"allowed_address_pairs": [{"ip_address": "10.7.0.50"}]}, {"allowed_address_pairs": []}),
+    "vnic_type": ({"binding:vnic_type": "direct"}, {"binding:vnic_type": "normal"}),
+    "no_fixed_ips": ({"no_fixed_ips": True}, {"fixed_ips": [{"ip_address": "10.7.0.60"}]}),
+    "port_security_enabled": ({"port_security_enabled": False}, {"port_security_enabled": True}),
+    "propagate_uplink_status": ({"propagate_uplink_status": True}, {"propagate_uplink_status": False}),
+    "qos_policy": ({"qos_policy": ref("qos")}, {"qos_policy_id": None}),
+    "value_specs": ({"value_specs": {"description": "mine"}}, {"description": "theirs"}),
+}
+"""Properties of a port that a server makes for itself, and attributes that differ from them."""
+
+POLICY: Final = {"qos": resource("OS::Neutron::QoSPolicy")}
 GROUP: Final = {"sg": resource("OS::Neutron::SecurityGroup", rules=[])}
 CASES: Final[Mapping[str, tuple[JsonMap, Callable[[Site], None], list[str]]]] = {
     "own port detached": (server(networks=OWN_PORT), Site.detach, ["/networks/0"]),
@@ -106,14 +124,21 @@ CASES: Final[Mapping[str, tuple[JsonMap, Callable[[Site], None], list[str]]]] = 
         },
         Site.detach_volume, ["/block_device_mapping_v2/0"],
     ),
+    **{
+        f"{name} of an own port": (
+            {**server(networks=[{**OWN_PORT[0], "port_extra_properties": given}]), **POLICY},
+            partial(Site.change_port, **attributes), ["/networks/0"],
+        )
+        for name, (given, attributes) in EXTRA.items()
+    },
 }  # fmt: skip
 """A template, a change from outside, and the places that differ."""
 
 
 def places(cloudy: Cloudy, stack: StackRecord, name: str = "vm") -> list[str]:
     row = cloudy.row(stack, name)
-    record = cloudy.store.of(DriftStore).of([row.id])[row.id]
-    return [one.path for one in record.differences or ()]
+    record = cloudy.store.of(DriftStore).of([row.id]).get(row.id)
+    return [] if record is None else [one.path for one in record.differences or ()]
 
 
 @pytest.mark.slow

@@ -100,7 +100,23 @@ class EIP(CloudResource[EIPProps], type="AWS::EC2::EIP", kind="network.ip"):
         return super().handle_delete()
 
     def live_properties(self) -> Mapping[str, Json] | None:
-        return {} if self.fetched else None
+        if not self.fetched:
+            return None
+        given = self.facts.properties.get("InstanceId")
+        if given is None:
+            return {}
+        wanted, machine = self.known({"InstanceId": given})["InstanceId"], self._machine()
+        is_known = UUID.fullmatch(str(wanted))  # else the name leads nowhere any more
+        return {"InstanceId": machine if is_known and wanted != machine else given}
+
+    def _machine(self) -> Json:
+        """Return the id of the machine that it leads to."""
+        if self.fetched.get("port_id") is None:
+            return None
+        try:
+            return self.map(self.service("get_port", self.fetched["port_id"])).get("device_id") or None
+        except CloudNotFound:
+            return None
 
     def attr_AllocationId(self) -> str | None:  # noqa: N802 - Amazon's
         """The id of the floating IP."""

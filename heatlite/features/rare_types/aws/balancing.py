@@ -43,7 +43,7 @@ class HealthCheck(Schema):
 
 
 class LoadBalancerProps(Schema):
-    zones: list[Json] = prop(alias="AvailabilityZones", doc="Accepted as in Heat, without effect.")
+    zones: list[Json] = prop(alias="AvailabilityZones", doc="Without effect, as in Heat.")
     health_check: HealthCheck | None = prop(alias="HealthCheck", doc="The check of the instances.")
     instances: list[Json] | None = prop(alias="Instances", update=True, doc="The instances, by id.")
     listeners: list[Listener] = prop(alias="Listeners", doc="The ports it listens on.")

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import cast
 
-from heatlite.core.json import Json, JsonMap, as_map
+from heatlite.core.json import Json, JsonMap, as_map, as_maps
 from heatlite.features.rare_types.aws.base import Mapped, Tag
-from heatlite.plugin import Resource, Schema, prop
+from heatlite.plugin import Change, Resource, Schema, prop
 from heatlite.plugin.signing import Node
 from heatlite.resources.cinder import attaching
+from heatlite.resources.nova.attachments import VOLUMES
 from heatlite.resources.nova.server import Server
 from heatlite.template.expression import UNKNOWN
 
@@ -94,6 +95,7 @@ class InstanceProps(Schema):
 
 SERVERS = {"ImageId": "image", "InstanceType": "flavor", "KeyName": "key_name"}
 """Properties of an instance, and what they are called of a server."""
+GROUPS = ("SecurityGroups", "SecurityGroupIds")
 
 
 class Instance(Mapped[InstanceProps], Node[InstanceProps], type="AWS::EC2::Instance", kind="compute.server"):
@@ -105,11 +107,12 @@ class Instance(Mapped[InstanceProps], Node[InstanceProps], type="AWS::EC2::Insta
     counts = Server.counts
     unshown = Server.unshown
     gives_way = True  # its ports
+    puts_back = frozenset({*GROUPS, "Volumes"})
     joins = frozenset({"AWS::EC2::Subnet", "OS::Neutron::Subnet"})
 
     @classmethod
     def translated(cls, given: Mapping[str, object]) -> JsonMap:
-        groups = [*_items(given, "SecurityGroups"), *_items(given, "SecurityGroupIds")]
+        groups = [one for name in GROUPS for one in _items(given, name)]
         disks = [_disk(one) for one in _maps(given, "BlockDeviceMappings")]
         found: dict[str, object] = {
             "image": given.get("ImageId"),
@@ -126,7 +129,7 @@ class Instance(Mapped[InstanceProps], Node[InstanceProps], type="AWS::EC2::Insta
         return cast(JsonMap, found)
 
     def live_properties(self) -> Mapping[str, Json] | None:
-        """Return flavor, image, key pair and metadata by Amazon's names."""
+        """Return what the server tells, by Amazon's names."""
         live, given = self.other.live_properties(), self.facts.properties
         if live is None:
             return None
@@ -135,16 +138,63 @@ class Instance(Mapped[InstanceProps], Node[InstanceProps], type="AWS::EC2::Insta
             metadata = as_map(live.get("metadata"))
             keys = dict.fromkeys([*(str(one["Key"]) for one in _maps(given, "Tags")), *metadata])
             found["Tags"] = [{"Key": key, "Value": metadata[key]} for key in keys if key in metadata]
+        if "networks" in live:
+            found |= self._live_networks(as_maps(live["networks"]))
+        if "security_groups" in live:
+            found |= self._live_groups(cast(list[Json], live["security_groups"]))
+        if given.get("Volumes"):
+            known = as_maps(self.known({"Volumes": given["Volumes"]})["Volumes"])
+            attached = {one["id"] for one in as_maps(self.other.fetched.get(VOLUMES))}
+            pairs = zip(_items(given, "Volumes"), known, strict=True)
+            found["Volumes"] = [one for one, volume in pairs if volume["VolumeId"] in attached]
         return found
+
+    def _live_networks(self, networks: list[JsonMap]) -> JsonMap:
+        """Return the interfaces of the machine, or the subnet that it is in."""
+        if interfaces := _items(self.facts.properties, "NetworkInterfaces"):
+            held = dict.fromkeys(one.get("port") for one in networks)
+            kept = [one for one in interfaces if _port_of(one) in held]
+            further = [port for port in held if port not in map(_port_of, interfaces)]
+            if isinstance(interfaces[0], Mapping):
+                count = len(interfaces)
+                more = [{"NetworkInterfaceId": one, "DeviceIndex": count + at} for at, one in enumerate(further)]
+                return {"NetworkInterfaces": [*kept, *more]}
+            return {"NetworkInterfaces": [*kept, *further]}
+        own = next((one for one in networks if "port" not in one), {})
+        return {"SubnetId": own["subnet"] if "subnet" in own else self._subnet_of(own.get("fixed_ip"))}
+
+    def _subnet_of(self, address: Json) -> Json:
+        """Return the subnet of an address of the machine."""
+        ports = as_maps(self.cloud.call("compute.server_interfaces", self.physical_id))
+        addresses = [one for port in ports for one in as_maps(port["fixed_ips"])]
+        return next((one["subnet_id"] for one in addresses if one["ip_address"] == address), None)
+
+    def _live_groups(self, groups: list[Json]) -> JsonMap:
+        """Return the security groups of the machine. Further ones are with those given."""
+        given = {name: _items(self.facts.properties, name) for name in GROUPS}
+        found = {name: [one for one in items if one in groups] for name, items in given.items() if items}
+        *_, last = found
+        found[last] += [one for one in groups if not any(one in items for items in given.values())]
+        return cast(JsonMap, found)
 
     def check_create_complete(self, token: Json) -> bool | float:
         answer = super().check_create_complete(token)
-        if answer is not True:
-            return answer
+        return self._has_volumes() if answer is True else answer
+
+    def _has_volumes(self) -> bool:
+        """Attach the volumes that the machine lacks. Returns True if it has all."""
         server = str(self.physical_id)
         for one in self.props.volumes:
             attaching.attach(self.cloud, server, one.volume_id, one.device)
         return all(attaching.is_attached(self.cloud, server, one.volume_id) for one in self.props.volumes)
+
+    def handle_update(self, change: Change) -> Json:
+        super().handle_update(change)
+        return ["Volumes"] if "Volumes" in change.changed else None
+
+    def check_update_complete(self, token: Json) -> bool | float:
+        answer = super().check_update_complete(None)
+        return self._has_volumes() if answer is True and token else answer
 
     def excludes(self, properties: Mapping[str, object]) -> bool:
         """True if the other resource is to attach one of the same volumes."""
@@ -241,8 +291,12 @@ def _networks(given: Mapping[str, object]) -> list[JsonMap] | None:
     interfaces = _items(given, "NetworkInterfaces")
     if interfaces:
         in_order = sorted(interfaces, key=lambda one: int(str(one["DeviceIndex"])) if isinstance(one, Mapping) else 0)
-        return [{"port": one["NetworkInterfaceId"] if isinstance(one, Mapping) else one} for one in in_order]
+        return [{"port": _port_of(one)} for one in in_order]
     return [{"subnet": cast(Json, given["SubnetId"])}] if given.get("SubnetId") is not None else None
+
+
+def _port_of(interface: Json) -> Json:
+    return interface["NetworkInterfaceId"] if isinstance(interface, Mapping) else interface
 
 
 def _hints(hints: list[JsonMap]) -> JsonMap | None:

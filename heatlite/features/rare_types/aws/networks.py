@@ -5,10 +5,11 @@ from contextlib import suppress
 from typing import cast
 
 from heatlite.clients.cloud import CloudNotFound
-from heatlite.core.json import Json, JsonMap
+from heatlite.core.json import Json, JsonMap, as_maps
 from heatlite.features.rare_types.aws.base import Tag
 from heatlite.plugin import Absent, Change, CloudResource, Resource, Schema, SupportStatus, Unhealthy, prop
 from heatlite.plugin.cloud import delete_other
+from heatlite.plugin.naming import UUID
 from heatlite.resources.neutron.base import overlap
 from heatlite.template.expression import UNKNOWN
 
@@ -303,16 +304,33 @@ class NetworkInterface(CloudResource[NetworkInterfaceProps], type="AWS::EC2::Net
     counts = ("network.port",)
     alone = frozenset({"SubnetId", "PrivateIpAddress"})
     blocks = frozenset({"AWS::EC2::Subnet", "OS::Neutron::Subnet"})
+    puts_back = alone
 
     def create_args(self) -> JsonMap:
-        subnet = self.map(self.service("get_subnet", self.props.subnet_id))
-        address: JsonMap = {"subnet_id": subnet["id"]}
-        if self.props.address is not None:
-            address["ip_address"] = self.props.address
-        return {**self.sent(), "network_id": subnet["network_id"], "admin_state_up": True, "fixed_ips": [address]}
+        network = self.map(self.service("get_subnet", self.props.subnet_id))["network_id"]
+        return {**self.sent(), "network_id": network, "admin_state_up": True, "fixed_ips": [self._place()]}
+
+    def _place(self) -> JsonMap:
+        address = {} if self.props.address is None else {"ip_address": self.props.address}
+        return {"subnet_id": self.props.subnet_id, **address}
 
     def update_args(self, change: Change) -> JsonMap:
-        return {key: [] if value is None else value for key, value in super().update_args(change).items()}
+        args: JsonMap = {key: [] if value is None else value for key, value in super().update_args(change).items()}
+        return args if self.alone.isdisjoint(change.changed) else {**args, "fixed_ips": [self._place()]}
+
+    def live_parts(self, thing: JsonMap) -> JsonMap:
+        addresses, given = as_maps(thing.get("fixed_ips")), self.facts.properties
+        parts: JsonMap = {}
+        subnet = self.known({"SubnetId": given.get("SubnetId")})["SubnetId"]
+        is_known = UUID.fullmatch(str(subnet)) is not None
+        for name, key, wanted in (
+            ("SubnetId", "subnet_id", subnet if is_known else None),
+            ("PrivateIpAddress", "ip_address", given.get("PrivateIpAddress")),
+        ):
+            held = [one[key] for one in addresses]
+            if wanted is not None:
+                parts[name] = given[name] if wanted in held else next(iter(held), None)
+        return parts
 
     def attr_PrivateIpAddress(self) -> str | None:  # noqa: N802 - Amazon's
         """Its address."""

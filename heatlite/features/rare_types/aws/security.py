@@ -37,6 +37,7 @@ class SecurityGroup(Mapped[SecurityGroupProps], type="AWS::EC2::SecurityGroup", 
 
     mapped = security.SecurityGroup
     counts = security.SecurityGroup.counts
+    puts_back = frozenset({"GroupDescription"})
 
     @classmethod
     def translated(cls, given: Mapping[str, object]) -> JsonMap:
@@ -45,10 +46,13 @@ class SecurityGroup(Mapped[SecurityGroupProps], type="AWS::EC2::SecurityGroup", 
         return {"description": cast(Json, given.get("GroupDescription")), "rules": rules if says_rules else None}
 
     def live_properties(self) -> Mapping[str, Json] | None:
-        """Return the rules that the group has, as in the template where they are in it."""
+        """Return description and rules of the group, those of the template as they are."""
         live = self.other.live_properties()
-        if live is None or "rules" not in live:
-            return live and {}
+        if live is None:
+            return None
+        description = {"GroupDescription": live["description"]} if "description" in live else {}
+        if "rules" not in live:
+            return description
         field = security.SecurityGroupProps.fields["rules"]
         written = {
             dump(field.take([_translated(direction, rule)], (), [])): (direction, rule)
@@ -59,7 +63,8 @@ class SecurityGroup(Mapped[SecurityGroupProps], type="AWS::EC2::SecurityGroup", 
             direction, one = written.get(dump([rule]), (str(rule.get("direction", "ingress")), _amazons(rule)))
             found[NAMES[direction]].append(one)
         given = self.facts.properties
-        return {name: cast(Json, rules) for name, rules in found.items() if rules or given.get(name) is not None}
+        rules = {name: cast(Json, some) for name, some in found.items() if some or given.get(name) is not None}
+        return {**description, **rules}
 
 
 NAMES = {"ingress": "SecurityGroupIngress", "egress": "SecurityGroupEgress"}
