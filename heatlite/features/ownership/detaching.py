@@ -87,6 +87,8 @@ class Detachments:
         """
         tree, now = self._redefining.tree(stack), self._core.clock.now()
         leaving = self._leaving(tree, asked)
+        if asked.as_external:
+            _require_defined(leaving)
         gone = {one.level.full(name): row for one in leaving for name, row in one.rows.items()}
         self._require_free(stack, gone, binds)
         _require_unread(stack, leaving, asked)
@@ -155,6 +157,14 @@ class Detachments:
         return row
 
 
+def _require_defined(leaving: Sequence[_Leaving]) -> None:
+    """Raise InvalidStackState for resources of which no definition can keep a reference."""
+    for one in leaving:
+        for name in one.rows.keys() - one.level.definition.resources.keys():
+            text = f"Resource {one.level.full(name)} is in the definition no more: detach it without as_external."
+            raise InvalidStackState(text)
+
+
 def _require_unread(stack: StackRecord, leaving: Sequence[_Leaving], asked: DetachRequest) -> None:
     """Raise StillReferenced if something reads a resource that leaves no reference."""
     places = [] if asked.as_external else [place for one in leaving for place in _readers(one)]
@@ -206,8 +216,10 @@ def _edits(leaving: _Leaving, wholes: Mapping[str, str] | None) -> list[Edit]:
     section, keys = definition.sections["resources"], definition.keys
     if wholes is not None and "external_id" not in keys:
         raise HTTPBadRequest("A template of this version has no external_id: detach without as_external.")
-    edits = []
+    edits, defined = [], definition.template.resources.keys()
     for name, row in leaving.rows.items():
+        if name not in defined:  # an update has left it out
+            continue
         edit = Edit(DefinitionPart.TEMPLATE, (section, name))
         if wholes is not None:
             given = {key: value for key, value in row.properties.items() if key == wholes[row.id]}

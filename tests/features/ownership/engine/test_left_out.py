@@ -2,6 +2,7 @@
 
 import pytest
 
+from heatlite.core.errors import InvalidStackState
 from heatlite.core.status import Status
 from heatlite.engine.state.requests import Reach
 from heatlite.store.records import StackRecord
@@ -63,6 +64,23 @@ def test_it_ends_with_the_last_that_leaves(imported: Imported, restricted: Stack
     assert left_out(stack) == {"net"} and stack.status_reason.endswith("left out net")
     stack, _ = detached(imported.cloudy, stack, "net")
     assert stack.restricted is None and "Restricted" not in stack.status_reason
+
+
+def test_what_has_no_definition_any_more_leaves(imported: Imported) -> None:
+    """An update has left out the deletion of a volume."""
+    cloudy = imported.cloudy
+    stack = cloudy.made({"vol": resource(VOLUME, size=1), "web": resource(VALUE, value="1")}, "a")
+    volume = cloudy.row(stack, "vol").physical_id
+    stack = cloudy.put(stack, template(web=resource(VALUE, value="2")), reach=Reach(target=("web",)))
+    with pytest.raises(InvalidStackState, match="without as_external"):
+        detached(cloudy, stack, "vol", as_external=True)
+    with pytest.raises(InvalidStackState, match="update the stack first"):
+        imported.moved(stack, {"vol": "disk"})
+    with imported.untouched():
+        stack, answer = detached(cloudy, stack, "vol")
+    assert answer == {"detached": {"vol": {"type": VOLUME, "id": volume}}}
+    assert stack.restricted is None and {row.name for row in cloudy.rows(stack)} == {"web"}
+    assert imported.first_plan(stack) == {}
 
 
 @pytest.mark.slow
