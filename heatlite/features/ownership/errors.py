@@ -69,10 +69,10 @@ class MoveReplaces(Conflict):
     """After a move an update would replace what has the old name in a property."""
 
     text = (
-        "After this move an update would replace, make or delete {places}: properties have the old name. Nothing was"
-        " done. Change those properties first."
+        "After this move an update would replace, make or delete {places}: properties have the old name, or the new"
+        " place has another type or none. Nothing was done. Change the definitions first."
     )
-    ways = (WayOut(text="changes those properties first", command="heatlite up FILE -n {stack_name}"),)
+    ways = (WayOut(text="changes the definitions first", command="heatlite up FILE -n {stack_name}"),)
 
 
 class ReferencesCross(Conflict):

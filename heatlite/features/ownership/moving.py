@@ -531,7 +531,7 @@ def _rows(
 ) -> RowChanges:
     """Return the rows of a stack after the steps that concern it.
 
-    `groups` are rows of groups with new sizes, by id.
+    `groups` are rows of groups with new sizes, by id. Raises MoveReplaces.
     """
     renames, leaving, entering = dict[str, str](), dict[str, ResourceRecord](), list[ResourceRecord]()
     for step in steps:
@@ -549,6 +549,7 @@ def _rows(
                 )
                 for old, row in step.rows.items()
             ]
+    _require_types(level, after, entering)
     stay = {row.id: _moved(groups.get(row.id, row), renames) for row in level.rows if row.name not in leaving}
     changed = [stay[row.id] for row in level.rows if row.id in stay and stay[row.id] != row]
     current = {row.name: row for row in current_rows([*stay.values(), *entering])}
@@ -561,6 +562,14 @@ def _rows(
         for row in entering
     ]
     return RowChanges(level.rows, changed=changed, left=[*leaving.values()], entered=entered)
+
+
+def _require_types(level: DefinedStack, after: Definition, entering: Sequence[ResourceRecord]) -> None:
+    """Raise MoveReplaces for resources that enter a stack under definitions of other types, or of none."""
+    defined = {name: one.mapped_type for name, one in after.resources.items()}
+    places = [level.full(row.name) for row in entering if defined.get(row.name) != row.mapped_type]
+    if places:
+        raise MoveReplaces(places=abbreviated(places))
 
 
 def _moved(row: ResourceRecord, names: Mapping[str, str]) -> ResourceRecord:

@@ -410,6 +410,20 @@ def test_definitions_that_do_without(imported: Imported) -> None:
     assert cloudy.row(there, "teil").physical_id == before.physical_id
 
 
+def test_a_condition_that_is_false_there(imported: Imported) -> None:
+    """A resource moves to no place that has none."""
+    cloudy = imported.cloudy
+    own = {**resource(NET, name="n"), "condition": "wanted"}
+    here, there = cloudy.create({**template(net=own), "conditions": {"wanted": True}}, "a"), cloudy.made({}, "b")
+    given = {"template": {**template(net=own), "conditions": {"wanted": False}}}
+    options: Any = {"template": {**template(), "conditions": {"wanted": True}}, "to_definition": given}
+    with pytest.raises(MoveReplaces, match="delete net: "):
+        imported.move_plan(here, {"net": "net"}, "b", **options)
+    given["template"]["conditions"] = {"wanted": True}
+    imported.moved(here, {"net": "net"}, "b", **options)
+    assert cloudy.row(there, "net").physical_id is not None
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("scales", [True, False])
 def test_into_a_group_and_out_of_it(imported: Imported, scales: bool) -> None:

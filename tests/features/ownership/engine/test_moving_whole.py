@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from heatlite.core.errors import HTTPBadRequest, InvalidStackState, RequestLimitExceeded, StackLocked
 from heatlite.core.status import Status, Verb
 from heatlite.engine.state.group_requests import AttachPolicy
-from heatlite.features.ownership.errors import ReferencesCross
+from heatlite.features.ownership.errors import MoveReplaces, ReferencesCross
 from heatlite.features.ownership.moving import ResourceMoves
 from heatlite.store.records import ResourceRecord, StackRecord
 from tests.engine.conftest import resource, template
@@ -146,6 +146,7 @@ def test_what_does_not_move_whole(imported: Imported) -> None:
         ({"data": "d"}, "m", ReferencesCross, "resource_registry, which maps"),
         ({"web": "own"}, "b", HTTPBadRequest, "already: own"),
         ({"top": "web/2", "web": "data/web"}, None, HTTPBadRequest, "moves with all that is in it"),
+        ({"data": "web/2"}, None, MoveReplaces, "delete web/2: .* another type"),
     ):
         cloudy.store.stacks.by_name(stack.project, "c") or cloudy.made({}, "c")
         with pytest.raises(error, match=text):
