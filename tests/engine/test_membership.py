@@ -19,10 +19,11 @@ from heatlite.core.errors import (
     ObjectOwned,
     PlanChanged,
     StackLocked,
+    StackNotFound,
 )
 from heatlite.core.json import JsonMap, dump, parse
 from heatlite.core.status import ActionStatus, Cause, Signal, Status, Verb, state
-from heatlite.engine.state.group_requests import DifferenceMode, Joining, JoinRequest, Leave
+from heatlite.engine.state.group_requests import DifferenceMode, Joining, JoinRequest, Leave, NewLimits
 from heatlite.engine.state.requests import StackRequest
 from heatlite.store.records import ActionRecord, StackRecord
 from tests.engine.conftest import Engine, resource, template
@@ -247,6 +248,24 @@ def test_refusals_change_nothing(engine: Engine, name: str) -> None:
     assert content(engine) == before
     expected = [name.partition(":")[0]] if locked else []
     assert [entry.request for entry in engine.store.suppressed.list(stack.id)] == expected
+
+
+@pytest.mark.parametrize("is_seen", [True, False], ids=["before", "meanwhile"])
+def test_a_group_whose_stack_is_deleted(engine: Engine, monkeypatch: pytest.MonkeyPatch, is_seen: bool) -> None:
+    """A deletion has not come to the group itself. Nothing enters or leaves it."""
+    stack, parts = engine.create(SMALL), engine.components
+    inner, engine.by_hand = nested(engine, stack), True
+    joining = JoinRequest((Joining(id="x"),))
+    with engine.store.transaction():
+        engine.store.stacks.save(replace(inner, deleted_at=engine.clock.now()))
+    if not is_seen:
+        monkeypatch.setattr(parts.groups, "members_of", lambda _: inner)
+    with pytest.raises(HTTPBadRequest if is_seen else InvalidStackState, match="deleted"):
+        parts.joins.plan(engine.who, stack, "g", joining)
+    with pytest.raises(HTTPBadRequest if is_seen else StackNotFound):
+        parts.groups.change(engine.who, stack, "g", NewLimits(max_size=2))
+    with pytest.raises(HTTPBadRequest if is_seen else InvalidValue, match="deleted" if is_seen else "no member 0"):
+        parts.leaving.plan(engine.who, stack, "g", Leave(("0",)))
 
 
 @pytest.mark.slow

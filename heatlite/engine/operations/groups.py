@@ -211,8 +211,9 @@ class Groups(StackOperations):
     def members_of(self, group: ResourceRecord) -> StackRecord:
         """Return the nested stack of a group. Raises HTTPBadRequest while there is none."""
         nested = None if group.physical_id is None else self._store.stacks.get(group.physical_id)
-        if nested is None:
-            raise HTTPBadRequest(f"Group {group.name} has no members yet: it was not created.")
+        if nested is None or nested.deleted_at is not None:
+            gone = "yet: it was not created" if nested is None else "any more: their stack is deleted"
+            raise HTTPBadRequest(f"Group {group.name} has no members {gone}.")
         return nested
 
     def _check_cooldown(self, resource: SizedGroup[Schema], request: SizeRequest) -> None:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from heatlite.core.actions.payloads import ActionData, ActionInputs, MemberChange
 from heatlite.core.actions.repairs import Selection
 from heatlite.core.clock import Clock
-from heatlite.core.errors import DatabaseUnavailable, NotFound, RequestLimitExceeded
+from heatlite.core.errors import DatabaseUnavailable, InvalidStackState, NotFound, RequestLimitExceeded
 from heatlite.core.ids import random_id
 from heatlite.core.json import Json, JsonMap, as_map
 from heatlite.core.json import size as json_size
@@ -243,7 +243,8 @@ class Children:
         The action itself is the update; the parent takes no part. Raises the error that makes it impossible.
         """
         view = self._resources.nested(row.physical_id)
-        assert view is not None
+        if view is None:
+            raise InvalidStackState(f"The stack of resource {row.name} was deleted meanwhile.")
         stack, template, bound, size = self._bound(row, resource, definition, child, view.stack)
         root, names = self._store.stacks.place(self._resources.stack)
         inputs = replace(self._action.inputs, selection=left_out_below(root, (*names, row.name), bound))

@@ -126,7 +126,8 @@ class DefinedTree:
         row = next((row for row in current_rows(above.rows) if row.name == name), None)
         nested = None if row is None else self._store.stacks.get(row.physical_id or "")
         defined = above.definition.resources.get(name)
-        if nested is None or defined is None or nested.parent_id != above.stack.id:
+        is_there = nested is not None and nested.deleted_at is None and nested.parent_id == above.stack.id
+        if nested is None or defined is None or not is_there:
             raise ResourceNotFound(resource_name=name, stack_name=above.stack.name)
         target, where = above.definition.mapping.target(name, defined.type), "/".join(path)
         if target.system:

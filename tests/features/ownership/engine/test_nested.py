@@ -213,6 +213,11 @@ def test_what_has_no_definition_of_its_own_is_refused(imported: Imported) -> Non
         with pytest.raises(error, match=text):
             cloudy.components.of(Detachments).plan(cloudy.who, stack, convert({"resources": [path]}, DetachRequest))
     assert imported.plan(stack, given("top", NET, id=ids["net"])).later == ()
+    cloudy.by_hand = True
+    with cloudy.store.transaction():
+        cloudy.store.stacks.save(replace(stacks(imported, stack)["group"], deleted_at=cloudy.clock.now()))
+    with pytest.raises(ResourceNotFound, match=r"\(group\)"):
+        imported.move_plan(stack, {"other": "group/1"})
 
 
 @pytest.mark.slow
