@@ -58,7 +58,11 @@ class SharedCloud:
     def _accept(self) -> None:
         with suppress(OSError):  # it is closed
             while True:
-                threading.Thread(target=self._answer, args=(self._listener.accept(),), daemon=True).start()
+                try:
+                    connection = self._listener.accept()
+                except (EOFError, ConnectionError):  # the other process was killed before it was known
+                    continue
+                threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
 
     def _answer(self, connection: Connection) -> None:
         with suppress(EOFError, OSError):  # the other process has ended

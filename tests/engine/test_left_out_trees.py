@@ -9,7 +9,7 @@ import pytest
 from msgspec import Struct
 
 from heatlite.core.status import Status, Verb
-from heatlite.engine.state.group_requests import ScaleOut
+from heatlite.engine.state.group_requests import Leave, ScaleIn, ScaleOut
 from heatlite.engine.state.requests import Reach
 from heatlite.store.records import ResourceRecord, StackRecord
 from tests.tables import sampled
@@ -215,6 +215,23 @@ def test_an_unhealthy_member_keeps_its_object_and_its_mark(engine: Engine) -> No
     stack = engine.put(stack, **request, disable_rollback=False)
     goes_back(engine, stack, before)
     assert tree(engine, stack)["n/0/y"][1] == mark
+
+
+@pytest.mark.parametrize("kind", ["group", "group of nested"])
+def test_a_group_that_is_defined_no_more_changes_its_size(engine: Engine, kind: str) -> None:
+    """An update has left out its deletion."""
+    stack, parts = engine.create(**shaped(kind, "1")), engine.components
+    stack = engine.put(stack, template(a=thing("2")), reach=Reach(exclude=("n",)))
+    group, sizes = child(engine, stack, "n"), [2]
+    for change in (ScaleOut(1), ScaleIn(2)):
+        parts.groups.change(engine.who, engine.get(stack), "n", change)
+        engine.settle(group)
+        assert engine.get(group).status is Status.COMPLETE
+        sizes.append(len(engine.rows(group)))
+    assert sizes == [2, 3, 1]
+    if kind == "group":
+        assert parts.leaving.plan(engine.who, engine.get(stack), "n", Leave((engine.rows(group)[0].name,))).resources
+    assert {*engine.ids(engine.put(stack, template(a=thing("2"))))} == {"a"}
 
 
 def test_an_object_that_was_deleted_first_is_made_again_as_it_was(engine: Engine) -> None:

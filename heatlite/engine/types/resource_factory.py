@@ -584,7 +584,9 @@ def inherited(
     definition: Definition, row: ResourceRecord, update_policy: JsonMap, parameters: Mapping[str, Json]
 ) -> tuple[Environment, JsonMap]:
     """Return a nested stack's environment and its values of ``resource_facade``."""
-    target = definition.mapping.target(row.name, definition.resources[row.name].type)
+    defined = definition.resources.get(row.name)
+    kind = row.type if defined is None else defined.type  # an update may have left out its deletion
+    target = definition.mapping.target(row.name, kind)
     facade: JsonMap = {
         "metadata": row.metadata,
         "deletion_policy": row.deletion_policy,

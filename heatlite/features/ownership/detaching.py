@@ -158,7 +158,7 @@ class Detachments:
 
 
 def _require_defined(leaving: Sequence[_Leaving]) -> None:
-    """Raise InvalidStackState for resources of which no definition can keep a reference."""
+    """Raise InvalidStackState for resources that no definition can refer to."""
     for one in leaving:
         for name in one.rows.keys() - one.level.definition.resources.keys():
             text = f"Resource {one.level.full(name)} is in the definition no more: detach it without as_external."

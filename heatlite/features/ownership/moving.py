@@ -542,14 +542,11 @@ def _rows(
         else:
             entering += [
                 replace(
-                    row,
-                    stack_id=level.stack.id,
-                    name=step.names[old],
-                    data={**row.data, MOVED_FROM: step.told(old)},
+                    row, stack_id=level.stack.id, name=step.names[old], data={**row.data, MOVED_FROM: step.told(old)}
                 )
                 for old, row in step.rows.items()
             ]
-    _require_types(level, after, entering)
+    only_move.require_types(level, after, entering)
     stay = {row.id: _moved(groups.get(row.id, row), renames) for row in level.rows if row.name not in leaving}
     changed = [stay[row.id] for row in level.rows if row.id in stay and stay[row.id] != row]
     current = {row.name: row for row in current_rows([*stay.values(), *entering])}
@@ -562,14 +559,6 @@ def _rows(
         for row in entering
     ]
     return RowChanges(level.rows, changed=changed, left=[*leaving.values()], entered=entered)
-
-
-def _require_types(level: DefinedStack, after: Definition, entering: Sequence[ResourceRecord]) -> None:
-    """Raise MoveReplaces for resources that enter a stack under definitions of other types, or of none."""
-    defined = {name: one.mapped_type for name, one in after.resources.items()}
-    places = [level.full(row.name) for row in entering if defined.get(row.name) != row.mapped_type]
-    if places:
-        raise MoveReplaces(places=abbreviated(places))
 
 
 def _moved(row: ResourceRecord, names: Mapping[str, str]) -> ResourceRecord:

@@ -1,12 +1,13 @@
 """The rule that new definitions only move resources."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from heatlite.core.errors import abbreviated
 from heatlite.core.json import Json, as_map, same
 from heatlite.engine.operations.redefining.tree import DefinedStack
-from heatlite.features.ownership.errors import NotOnlyMove
+from heatlite.features.ownership.errors import MoveReplaces, NotOnlyMove
 from heatlite.features.ownership.only_import import changed, environment
+from heatlite.store.records import ResourceRecord
 from heatlite.template.document import Definition
 
 
@@ -31,6 +32,14 @@ def require_rest(before: Definition, after: Definition, files: Collection[str]) 
     places = [*environment(before, after), *(f"file {name}" for name in changed_files if name not in files)]
     if places:
         raise NotOnlyMove(places=abbreviated(places))
+
+
+def require_types(level: DefinedStack, after: Definition, entering: Sequence[ResourceRecord]) -> None:
+    """Raise MoveReplaces for resources that enter under other types, or under none."""
+    defined = {name: one.mapped_type for name, one in after.resources.items()}
+    places = [level.full(row.name) for row in entering if defined.get(row.name) != row.mapped_type]
+    if places:
+        raise MoveReplaces(places=abbreviated(places))
 
 
 def _changes(
