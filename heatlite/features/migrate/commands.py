@@ -18,7 +18,7 @@ from heatlite.features.migrate import transport
 from heatlite.features.migrate.ledger import DONE, MigrationLedger, MigrationState, StackMove, load, moved
 from heatlite.features.migrate.moves import Migration
 from heatlite.features.migrate.source import stack_names
-from heatlite.features.migrate.terraform import from_state
+from heatlite.features.migrate.terraform import TakenState, from_state
 from heatlite.template.dialects import dialect_of
 from heatlite.template.source.rewriting import written
 
@@ -105,17 +105,31 @@ def terraform(arguments: argparse.Namespace, _: Host) -> int:
     found = from_state(state, registry(load_settings(installed)), dialect_of(EMPTY))
     try:
         out.mkdir(parents=True)
-        (out / "template.yaml").write_text(written({**EMPTY, "resources": {**found.resources}}))
-        (out / "import.yaml").write_text(written({"import": {"resources": {**found.objects}}}))
+        steps = [*_write_imports(out, found)]
         (out / "report.json").write_text(pretty(found.report) + "\n")
     except OSError as error:
         raise CommandError(f"--out {out}: {error.strerror}. Name a new folder.") from None
     print(f"{out}: {len(found.taken)} resources, {len(found.left_out)} left out (report.json says why). Next:")
-    print(f"  heatlite import STACK {words(str(out / 'template.yaml'))} --from-file {words(str(out / 'import.yaml'))}")
+    for template, objects in steps:
+        print(f"  heatlite import STACK {words(str(template))} --from-file {words(str(objects))}")
     if found.taken:
         print("Then Terraform is to forget them:")
         print(f"  terraform state rm {words(*found.taken.values())}")
     return 0
+
+
+def _write_imports(out: Path, found: TakenState) -> Iterator[tuple[Path, Path]]:
+    """Write template and objects of each import into one stack, and yield their files.
+
+    The last template is that of the whole stack.
+    """
+    parts = [*found.parts]
+    for number, (resources, objects) in enumerate(parts, 1):
+        template = out / ("template.yaml" if number == len(parts) else f"template-{number}.yaml")
+        map_file = out / ("import.yaml" if len(parts) == 1 else f"import-{number}.yaml")
+        template.write_text(written({**EMPTY, "resources": {**resources}}))
+        map_file.write_text(written({"import": {"resources": {**objects}}}))
+        yield template, map_file
 
 
 @contextmanager

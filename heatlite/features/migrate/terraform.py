@@ -6,6 +6,7 @@ Pure functions.
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from graphlib import TopologicalSorter
 from string import Formatter
 from typing import Final
 
@@ -18,6 +19,8 @@ from heatlite.plugin.schema import Field, Schema
 from heatlite.template.definitions.references import References, function_in
 from heatlite.template.dialects import TemplateVersion
 
+MOST_IMPORTED: Final = 500
+"""Objects that one import takes."""
 EMPTY: Final[tuple[Json, ...]] = (None, "", [], {})
 """Values that a state file has for what is not set. Zero is one too, unless it changes a default."""
 
@@ -118,7 +121,7 @@ class TakenState(Struct):
     """Template, import and report of a state file."""
 
     resources: dict[str, JsonMap] = field(default_factory=dict)
-    """Definitions by name."""
+    """Definitions by name, those that others refer to first."""
     objects: dict[str, JsonMap] = field(default_factory=dict)
     """Objects by name, as the body of an import has them."""
     taken: dict[str, str] = field(default_factory=dict)
@@ -127,6 +130,15 @@ class TakenState(Struct):
     """Resources without a counterpart, with the reason."""
     omitted: list[Json] = field(default_factory=list)
     """Attributes that no definition has, with the reason."""
+
+    @property
+    def parts(self) -> Iterator[tuple[Mapping[str, JsonMap], Mapping[str, JsonMap]]]:
+        """Yield the definitions of the stack after each import, and its objects."""
+        names = [*self.resources]
+        for start in range(0, len(names) or 1, MOST_IMPORTED):
+            end = start + MOST_IMPORTED
+            defined = {name: self.resources[name] for name in names[:end]}
+            yield defined, {name: self.objects[name] for name in names[start:end]}
 
     def leave_out(self, address: str, why: str) -> None:
         """Tell of a resource that is not taken."""
@@ -145,8 +157,7 @@ def from_state(state: JsonMap, types: Registry, dialect: TemplateVersion) -> Tak
     """Return what becomes of a state file of version 4."""
     found = TakenState()
     named = _named([*_resources(state, found)])
-    names = {one.physical_id: name for name, one in named.items()}
-    references = References(names, dict.fromkeys(named, frozenset()))
+    given = dict[str, dict[str, Json]]()
     for name, one in named.items():
         counterpart, seen = one.counterpart, set[str]()
         schema = types.get(counterpart.type).schema
@@ -160,13 +171,27 @@ def from_state(state: JsonMap, types: Registry, dialect: TemplateVersion) -> Tak
         if faults:
             found.leave_out(one.address, faults[0])
             continue
-        value = {key: references.put(name, each) for key, each in properties.items()}
-        found.resources[name] = {"type": counterpart.type, **({"properties": value} if value else {})}
+        given[name] = properties
         found.objects[name] = {"type": counterpart.type, "id": one.physical_id}
         found.taken[name] = one.address
         found.omitted += [_omission(name, key, "unusable") for key in sorted(unusable)]
         found.omitted += _omitted(name, one, seen)
+    found.resources = _definitions(named, given)
     return found
+
+
+def _definitions(named: Mapping[str, StateResource], given: Mapping[str, JsonMap]) -> dict[str, JsonMap]:
+    """Return definitions with these properties.
+
+    Ids of others among them become references.
+    """
+    references = References({named[name].physical_id: name for name in given}, dict.fromkeys(given, frozenset()))
+    found = dict[str, JsonMap]()
+    for name, properties in given.items():
+        value = {key: references.put(name, each) for key, each in properties.items()}
+        found[name] = {"type": named[name].counterpart.type, **({"properties": value} if value else {})}
+    order = TopologicalSorter({name: sorted(one) for name, one in references.needs.items()}).static_order()
+    return {name: found[name] for name in order}
 
 
 def _resources(state: JsonMap, found: TakenState) -> Iterator[StateResource]:

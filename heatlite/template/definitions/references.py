@@ -29,7 +29,8 @@ class References:
         `names` are those of resources by what refers to them, `needs` the resources that each one needs.
         """
         self._names = names
-        self._needs = {name: set(one) for name, one in needs.items()}
+        self.needs = {name: set(one) for name, one in needs.items()}
+        """The resources that each one needs, with those of the references put in."""
 
     def put(self, name: str, value: Json) -> Json:
         """Return a value of a resource with references."""
@@ -37,7 +38,7 @@ class References:
             other = self._names[value]
             if other == name or name in self._below(other):
                 return value
-            self._needs.setdefault(name, set()).add(other)
+            self.needs.setdefault(name, set()).add(other)
             return {"get_resource": other}
         if isinstance(value, Mapping):
             return {key: self.put(name, one) for key, one in value.items()}
@@ -47,7 +48,7 @@ class References:
         """Return the names of all that a resource needs."""
         found, todo = set[str](), [name]
         while todo:
-            for one in self._needs.get(todo.pop(), ()):
+            for one in self.needs.get(todo.pop(), ()):
                 if one not in found:
                     found.add(one)
                     todo.append(one)

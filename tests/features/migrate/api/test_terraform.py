@@ -6,9 +6,15 @@ from typing import Any
 
 import pytest
 
+from heatlite.core.json import as_map
+from heatlite.features.migrate.commands import EMPTY
+from heatlite.features.migrate.terraform import MOST_IMPORTED, from_state
+from heatlite.plugin.registry import Registry
+from heatlite.template.dialects import dialect_of
 from heatlite.template.source.loader import load
 from tests.api.conftest import Heat, template
 from tests.api.test_commands import Here
+from tests.resource_types import ALL_TYPES
 
 INSIDE = "module.base[0]"
 SECRET = "hunter2hunter2"
@@ -213,6 +219,81 @@ def state(ids: dict[str, str]) -> dict[str, Any]:
 
 def _path(name: str) -> list[dict[str, str]]:
     return [{"type": "get_attr", "value": name}]
+
+
+def disks(count: int) -> list[dict[str, Any]]:
+    """Return the resources of a state with volumes, each made of the next one."""
+    one = {"mode": "managed", "type": "openstack_blockstorage_volume_v3", "name": "disk", "provider": PROVIDER}
+    each = ({"id": f"id-{number}", "size": 1, "source_vol_id": f"id-{number + 1}"} for number in range(count))
+    return [{**one, "instances": [{"index_key": at, "attributes": disk} for at, disk in enumerate(each)]}]
+
+
+@pytest.mark.parametrize("count", [0, 1, MOST_IMPORTED, MOST_IMPORTED + 1, 2 * MOST_IMPORTED + 3])
+def test_law_a_part_refers_to_itself_and_those_before(count: int) -> None:
+    state = {"version": 4, "resources": disks(count)}
+    found = from_state(state, Registry(ALL_TYPES), dialect_of(EMPTY))
+    before = dict[str, Any]()
+    parts = [*found.parts]
+    for definitions, objects in parts:
+        assert len(objects) <= MOST_IMPORTED
+        assert definitions.keys() == before.keys() | objects.keys() and not before.keys() & objects.keys()
+        sources = [as_map(one["properties"])["source_volid"] for one in definitions.values()]
+        assert {as_map(one)["get_resource"] for one in sources if isinstance(one, dict)} <= definitions.keys()
+        before = {**definitions}
+    assert before == found.resources and len(before) == count
+    assert len(parts) == max(1, -(-count // MOST_IMPORTED))
+
+
+def test_nothing_refers_to_what_is_left_out() -> None:
+    disk = disks(2)
+    disk[0]["instances"][1]["attributes"] = {"id": "id-1"}
+    found = from_state({"version": 4, "resources": disk}, Registry(ALL_TYPES), dialect_of(EMPTY))
+    assert {name: as_map(one["properties"])["source_volid"] for name, one in found.resources.items()} == {
+        "disk_0": "id-1"
+    }
+
+
+def test_law_a_part_is_one_import() -> None:
+    bodies = pytest.importorskip("heatlite.features.ownership.bodies")
+    assert MOST_IMPORTED == bodies.MOST_RESOURCES
+
+
+@pytest.mark.slow
+def test_more_objects_than_one_import_takes(
+    clouded: Heat, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    heat, here, out, count = clouded, Here(clouded), tmp_path / "out", MOST_IMPORTED + 20
+    objects = {f"r{number}": of("OS::Neutron::Net", name=f"many{number}") for number in range(10)}
+    objects |= {f"d{number}": of("OS::Cinder::Volume", name=f"v{number}", size=1) for number in range(count - 10)}
+    made = heat.create(template(**objects), "many")
+    rows = heat.get(f"{made}/resources")["resources"]
+    heat.call("DELETE", f"{made}/abandon", None, 200)
+    heat.settle(made)
+    kinds = {
+        "OS::Neutron::Net": "openstack_networking_network_v2",
+        "OS::Cinder::Volume": "openstack_blockstorage_volume_v3",
+    }
+    resources = []
+    for row in rows:
+        name = row["resource_name"]
+        attributes = {"id": row["physical_resource_id"], **objects[name]["properties"]}
+        kind = kinds[row["resource_type"]]
+        one = {"mode": "managed", "type": kind, "name": name, "provider": PROVIDER}
+        resources.append({**one, "instances": [{"attributes": attributes}]})
+    file = tmp_path / "terraform.tfstate"
+    file.write_text(json.dumps({"version": 4, "resources": resources}))
+    assert here(f"migrate terraform {file} --out {out}") == 0
+    told = capsys.readouterr().out
+    commands = [line.strip().removeprefix("heatlite ") for line in told.splitlines() if "heatlite import" in line]
+    assert len(commands) == 2
+    for one in commands:
+        assert here(f"{one.replace('STACK', 'large')} --yes") == 0
+    assert here(f"plan {out / 'template.yaml'} -n large --detailed-exitcode") == 0
+    path = heat.call("GET", "/stacks/large", code=302).location
+    found = heat.get(f"{path[path.index('/stacks/'):]}/resources?limit=1000")["resources"]
+    ids = {row["resource_name"]: row["physical_resource_id"] for row in rows}
+    assert {row["resource_name"]: row["physical_resource_id"] for row in found} == ids
+    assert {row["resource_status"] for row in found} == {"ADOPT_COMPLETE"}
 
 
 @pytest.mark.slow
