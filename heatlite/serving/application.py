@@ -5,6 +5,7 @@ gunicorn reads and frames HTTP, and supervises the processes. The `Bridge` answe
 
 import asyncio
 import gc
+import itertools
 import logging
 import os
 import resource
@@ -39,9 +40,9 @@ ACCEPTED = 32
 """Connections that a process accepts in one round of its event loop."""
 OF_COPIES = ("Listening at", "ASGI server listening")
 CHECK_INTERVAL = 0.25
-"""Seconds until a process notices that it has to stop."""
-LOOK_CHECKS = 8
-"""Checks from one look at idle connections to the next."""
+"""Seconds from one measurement of the event loop's lag to the next, and between looks at connections during a stop."""
+LOOK_CHECKS = 4
+"""Measurements from one look at connections to the next. A look shows that the process has to stop, too."""
 
 
 class Log(Logger):  # type: ignore[misc]  # gunicorn has no types
@@ -131,7 +132,7 @@ class Server(BaseApplication):  # type: ignore[misc]
             embedded.app,
             settings.threads,
             settings.max_json_body_size,
-            self._guard.connections,
+            self._guard,
             INSTANT,
             self._begin_thread,
             embedded.store.database.path is not None,
@@ -161,18 +162,18 @@ class Server(BaseApplication):  # type: ignore[misc]
     async def _watch(self) -> None:
         """Guard the connections. Close them once the process has to stop."""
         assert self._embedded is not None
-        checks = 0
-        while not self._guard.is_stopping:
+        for check in itertools.count():
+            if check % LOOK_CHECKS == 0 and not self._guard.look():
+                break
             begun = time.monotonic()
             await asyncio.sleep(CHECK_INTERVAL)
             self._bridge.lines.lag = time.monotonic() - begun - CHECK_INTERVAL
-            if checks % LOOK_CHECKS == 0 or self._guard.is_due:
-                self._guard.look()
-            checks += 1
         self._embedded.components.streams.close()
         end = time.monotonic() + BODY_GRACE
         while True:
-            self._guard.look(stops=True, ends_bodies=time.monotonic() > end)
+            self._guard.look(stops=True)
+            if time.monotonic() > end:
+                self._bridge.memory.end_bodies()
             await asyncio.sleep(CHECK_INTERVAL)
 
     def _begin_thread(self) -> None:
@@ -186,10 +187,9 @@ class Server(BaseApplication):  # type: ignore[misc]
         log.info("Listening at: http://%s (%d)", self._settings.address, os.getpid())
         self._first = os.getpid()
         gc.freeze()  # a collection would write to the memory that processes share after the fork
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(MAX_FILES, hard)
-        if soft != resource.RLIM_INFINITY and soft < wanted:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        most = MAX_FILES if hard == resource.RLIM_INFINITY else min(MAX_FILES, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
         if not self._may_reload:
             # A new process would start beside the old one.
             text = "SIGHUP is ignored: the process has the engine of a SQLite file"

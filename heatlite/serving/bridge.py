@@ -6,6 +6,7 @@ docs/reference/limits.md.
 
 import asyncio
 import logging
+import math
 import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Collection, Iterable, Iterator
@@ -25,7 +26,7 @@ from heatlite.api.event_streams import ASYNCHRONOUS
 from heatlite.api.request import REFUSAL
 from heatlite.core.errors import Overloaded
 from heatlite.core.runtime.bulkhead import MustWait, waits
-from heatlite.serving.connection_guard import IDLE_SECONDS, ClientConnection, Peer
+from heatlite.serving.connection_guard import ConnectionGuard
 from heatlite.serving.lines import LastAnswers, Lines, RequestKind, is_urgent
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,10 @@ Message: TypeAlias = dict[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
+IDLE_SECONDS = 80.0
+"""Time limit for the next request of a connection: a little more than gunicorn's."""
+MAX_RECEIVED = 1024 * 1024
+"""Bytes after which a connection closes with an answer: gunicorn keeps what a client sends ahead of its answers."""
 TRANSFER_SECONDS = 30.0
 """Time limit for a body or an answer. Transfers at `RATE` may take longer."""
 RATE = 16 * 1024
@@ -91,14 +96,15 @@ class _Disconnected(Exception):
 class _Transfer:
     """A request: its body that arrives, then its answer that is sent."""
 
-    def __init__(self, connection: ClientConnection) -> None:
-        self.connection = connection
+    def __init__(self) -> None:
         self.task = asyncio.current_task()
         self.begun = time.monotonic()
         self.size = 0
         """Bytes in memory."""
         self.is_moving = True
         """True while it waits for the client."""
+        self.is_body = True
+        """True until the body has arrived."""
 
 
 class Memory:
@@ -113,9 +119,9 @@ class Memory:
         self._size = 0
 
     @contextmanager
-    def transfer(self, connection: ClientConnection) -> Iterator[_Transfer]:
+    def transfer(self) -> Iterator[_Transfer]:
         """Count a transfer of this task during the context."""
-        transfer = _Transfer(connection)
+        transfer = _Transfer()
         self._transfers[transfer] = None
         try:
             yield transfer
@@ -143,6 +149,12 @@ class Memory:
         if not is_done:
             raise Overloaded("much data in transfer")
 
+    def end_bodies(self) -> None:
+        """End the requests whose bodies have not arrived."""
+        for transfer in self._transfers:
+            if transfer.is_body and transfer.task is not None:
+                transfer.task.cancel()
+
 
 class Bridge:
     """The ASGI application of a process."""
@@ -152,7 +164,7 @@ class Bridge:
         application: Application,
         threads: int,
         max_json_body_size: int,
-        connections: dict[Peer, ClientConnection],
+        guard: ConnectionGuard,
         instant: Collection[str] = (),
         begin_thread: Callable[[], None] = lambda: None,
         reads_locally: bool = False,
@@ -164,51 +176,48 @@ class Bridge:
         """
         self._application = application
         self._max_json_body_size = max_json_body_size
-        self._connections = connections
+        self._guard = guard
         self._instant = instant
         self.lines = Lines(threads)
         self._last = LastAnswers()
         self._reads_locally = reads_locally
         self._pool = ThreadPoolExecutor(self.lines.size, "request", initializer=begin_thread)
-        self._memory = Memory()
+        self.memory = Memory()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope["client"] is None:  # it is gone
             return
-        connection = self._connections.setdefault(scope["client"], ClientConnection(0.0))
-        connection.begun += 1
-        connection.busy += 1
-        connection.taken += _head_size(scope)
-        limit = 0.0
+        limit, self._guard.limits[scope["client"]] = 0.0, math.inf
         try:
-            with self._memory.transfer(connection) as transfer:
-                await self._serve(scope, receive, send, transfer)
+            with self.memory.transfer() as transfer:
+                is_last = await self._serve(scope, receive, send, transfer)
             limit = time.monotonic() + IDLE_SECONDS
-            if connection.is_ahead:
+            if is_last:
                 raise asyncio.CancelledError  # the server closes the connection
         except TimeoutError:
             log.info("a client did not take its answer in time")
             raise asyncio.CancelledError from None  # the server closes the connection
         finally:
-            connection.busy -= 1
-            connection.limit = limit
+            self._guard.limits[scope["client"]] = limit
 
-    async def _serve(self, scope: Message, receive: Receive, send: Send, transfer: _Transfer) -> None:
+    async def _serve(self, scope: Message, receive: Receive, send: Send, transfer: _Transfer) -> bool:
+        """Answer a request. Returns True if it was the last one of its connection."""
         is_whole = False
         try:
             body, is_whole = await self._read(scope, receive, transfer)
-            transfer.is_moving = False
+            transfer.is_body = transfer.is_moving = False
             answer = await self._answer(scope, body)
             if isinstance(answer.body, bytes):
-                self._memory.add(transfer, len(answer.body), is_done=scope["method"] not in READS)
+                self.memory.add(transfer, len(answer.body), is_done=scope["method"] not in READS)
         except _Disconnected:
-            return
+            return False
         except _Refused as error:
             answer = _plain(error.status, str(error))
         except Overloaded as error:
             answer = self._call({**_environ(scope, b""), REFUSAL: error})
-        if not is_whole or transfer.connection.is_ahead:
+        is_last = self._guard.received.get(scope["client"], 0) > MAX_RECEIVED
+        if is_last or not is_whole:
             answer.headers.append((b"Connection", b"close"))
         transfer.begun, transfer.is_moving = time.monotonic(), True
         await send({"type": "http.response.start", "status": answer.status, "headers": answer.headers})
@@ -218,6 +227,7 @@ class Bridge:
             await _stream(answer.body, send)
         if not is_whole:
             await _linger(receive)
+        return is_last
 
     async def _read(self, scope: Message, receive: Receive, transfer: _Transfer) -> tuple[bytes, bool]:
         """Return the body of a request, and True if it is whole.
@@ -233,26 +243,22 @@ class Bridge:
                 is_whole = False
         if is_whole or length > self._max_json_body_size:
             return b"", is_whole
-        transfer.connection.is_in_body, pieces = True, 0
+        pieces = 0
         # Pages of its own: freed pieces of many bodies would leave holes in the memory of the process.
         with mmap(-1, length or PIECE, flags=MAP_PRIVATE) as body:
-            try:
-                while not is_whole and transfer.size <= self._max_json_body_size:
-                    message = await _receive(receive, transfer)
-                    piece = message.get("body", b"")
-                    if transfer.size + len(piece) > len(body):
-                        body.resize(2 * (transfer.size + len(piece)))
-                    body.write(piece)
-                    transfer.connection.taken += len(piece)
-                    self._memory.add(transfer, len(piece))
-                    pieces += 1
-                    if pieces > MAX_PIECES:
-                        raise _Refused(HTTPStatus.BAD_REQUEST, "The body has too many chunks.")
-                    is_whole = not message.get("more_body", False)
-                    if pieces % TURN_PIECES == 0:
-                        await asyncio.sleep(0)
-            finally:
-                transfer.connection.is_in_body = False
+            while not is_whole and transfer.size <= self._max_json_body_size:
+                message = await _receive(receive, transfer)
+                piece = message.get("body", b"")
+                if transfer.size + len(piece) > len(body):
+                    body.resize(2 * (transfer.size + len(piece)))
+                body.write(piece)
+                self.memory.add(transfer, len(piece))
+                pieces += 1
+                if pieces > MAX_PIECES:
+                    raise _Refused(HTTPStatus.BAD_REQUEST, "The body has too many chunks.")
+                is_whole = not message.get("more_body", False)
+                if pieces % TURN_PIECES == 0:
+                    await asyncio.sleep(0)
             return body[: transfer.size], is_whole
 
     async def _answer(self, scope: Message, body: bytes) -> WsgiResponse:
@@ -397,12 +403,6 @@ async def _linger(receive: Receive) -> None:
             # `asyncio.wait_for` of Python 3.11 may lose the end of the limit if a piece comes at the same moment.
             while not limit.expired() and (await receive())["type"] == "http.request":
                 await asyncio.sleep(0)
-
-
-def _head_size(scope: Message) -> int:
-    """Return the number of bytes of a head, about."""
-    line = len(scope["method"]) + len(scope["raw_path"]) + len(scope["query_string"]) + len(" ? HTTP/1.1\r\n\r\n")
-    return line + sum(len(name) + len(value) + len(": \r\n") for name, value in scope["headers"])
 
 
 def _whole(scope: Message, body: bytes) -> tuple[object, ...]:

@@ -16,7 +16,7 @@ from heatlite.api.request import REFUSAL
 from heatlite.core.runtime.bulkhead import check_may_wait
 from heatlite.serving import bridge, lines
 from heatlite.serving.bridge import Bridge, Environ, Message
-from heatlite.serving.connection_guard import ClientConnection
+from heatlite.serving.connection_guard import ConnectionGuard
 from tests.tables import table
 
 SMALL = 1000
@@ -81,35 +81,55 @@ def echo(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes
     return [environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH", 0)))]
 
 
-def made(application: bridge.Application = echo, connection: ClientConnection | None = None, **options: Any) -> Bridge:
-    return Bridge(application, 8, SMALL, {PEER: connection or ClientConnection(0.0)}, **options)
+def made(application: bridge.Application = echo, guard: ConnectionGuard | None = None, **options: Any) -> Bridge:
+    return Bridge(application, 8, SMALL, guard or ConnectionGuard(0), **options)
 
 
 def test_a_request_and_its_answer() -> None:
-    connection = ClientConnection(0.0)
-    served = made(connection=connection)
+    guard = ConnectionGuard(0)
+    served = made(guard=guard)
     client = asyncio.run(Client(served, b"ab", b"", b"c", raw_path=b"/%C3%BC").run())
     assert (client.status, client.headers, client.body) == (200, {"x-path": "/ü"}, b"abc")
-    assert (connection.begun, connection.busy, connection.is_in_body) == (1, 0, False)
-    assert connection.limit > time.monotonic()
+    assert math.inf > guard.limits[PEER] > time.monotonic()
 
 
-def test_a_connection_in_its_phases() -> None:
-    """The guard reads them."""
-    phases: list[tuple[int, bool]] = []
-    connection = ClientConnection(0.0)
+def test_a_request_in_progress_has_no_time_limit_for_its_head() -> None:
+    found: list[float] = []
+    guard = ConnectionGuard(0)
 
     class Watching(Client):
         async def receive(self) -> Message:
-            phases.append((connection.busy, connection.is_in_body))
+            found.append(guard.limits[PEER])
             return await super().receive()
 
     def application(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
-        phases.append((connection.busy, connection.is_in_body))
+        found.append(guard.limits[PEER])
         return echo(environ, start_response)
 
-    asyncio.run(Watching(made(application, connection), b"a", b"b").run())
-    assert phases == [(1, True), (1, True), (1, False)]
+    asyncio.run(Watching(made(application, guard), b"a", b"b").run())
+    assert found == [math.inf] * 3
+
+
+def test_at_a_stop_only_bodies_that_have_not_arrived_end() -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    def held(environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        begun.set()
+        release.wait(240)
+        return echo(environ, start_response)
+
+    async def run() -> list[Any]:
+        served = made(held)
+        whole, arriving = Client(served, b"a"), Client(served, b"a", b"b", ends=False)
+        tasks = [asyncio.create_task(client.run()) for client in (whole, arriving)]
+        await asyncio.to_thread(begun.wait, 240)
+        served.memory.end_bodies()
+        release.set()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    answered, ended = asyncio.run(run())
+    assert answered.status == 200
+    assert isinstance(ended, asyncio.CancelledError)
 
 
 def test_a_client_that_is_gone_gets_no_answer() -> None:
@@ -117,26 +137,19 @@ def test_a_client_that_is_gone_gets_no_answer() -> None:
     assert client.sent == []
 
 
-def test_the_connection_of_a_client_that_is_ahead_closes_after_an_answer() -> None:
-    connection = ClientConnection(0.0)
-    clients = [Client(made(connection=connection)) for _ in range(2)]
+def test_a_connection_that_has_received_much_closes_after_an_answer() -> None:
+    guard = ConnectionGuard(0)
+    clients = [Client(made(guard=guard)) for _ in range(2)]
 
     async def run() -> None:
         await clients[0].run()
-        connection.is_ahead = True
+        guard.received[PEER] = bridge.MAX_RECEIVED + 1
         await clients[1].run()
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(run())
     assert [(client.status, "connection" in client.headers) for client in clients] == [(200, False), (200, True)]
-    assert connection.limit > time.monotonic()  # the client may take its answer
-
-
-def test_the_bytes_of_requests_are_counted() -> None:
-    connection = ClientConnection(0.0)
-    head = b"POST /a?b=c HTTP/1.1\r\nhost: localhost\r\ncontent-length: 3\r\n\r\n"
-    asyncio.run(Client(made(connection=connection), b"ab", b"c", query_string=b"b=c").run())
-    assert connection.taken == len(head) + 3
+    assert guard.limits[PEER] > time.monotonic()  # the client may take its answer
 
 
 @table(
@@ -248,7 +261,7 @@ def test_the_environment_of_a_request() -> None:
 
 def test_chunks_of_any_size_are_one_body() -> None:
     chunks = [bytes([number]) * size for number, size in enumerate([1, bridge.PIECE, 5, 10 * bridge.PIECE, 0])]
-    served = Bridge(echo, 8, 20 * bridge.PIECE, {})
+    served = Bridge(echo, 8, 20 * bridge.PIECE, ConnectionGuard(0))
     client = asyncio.run(Client(served, *chunks, headers=[(b"transfer-encoding", b"chunked")]).run())
     assert client.body == b"".join(chunks)
 
@@ -292,11 +305,11 @@ def test_who_takes_no_answer_loses_the_connection(monkeypatch: MonkeyPatch) -> N
         start_response("200 OK", [])
         return [b"x" * bridge.PIECE * 3]
 
-    connection = ClientConnection(math.inf)
-    served = made(large, connection)
+    guard = ConnectionGuard(0)
+    served = made(large, guard)
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(Client(served, takes=2).run())
-    assert (connection.busy, connection.limit) == (0, 0.0)
+    assert guard.limits[PEER] == 0.0
 
 
 def test_the_slowest_transfers_end_if_there_are_too_many(monkeypatch: MonkeyPatch) -> None:
@@ -451,7 +464,7 @@ def test_who_is_gone_leaves_its_place_once_its_thread_is_free() -> None:
         return echo(environ, start_response)
 
     async def run() -> int:
-        served = Bridge(application, 1, SMALL, {})  # one thread for reads
+        served = Bridge(application, 1, SMALL, ConnectionGuard(0))  # one thread for reads
         gone = asyncio.create_task(Client(served, raw_path=b"/gone").run())
         await asyncio.to_thread(begun.wait, 240)
         gone.cancel()

@@ -1,49 +1,25 @@
 """The guard with real sockets, in the event loop of the product."""
 
 import asyncio
-import math
 import os
 import resource
 import socket
 import struct
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import ExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from math import inf
 from pathlib import Path
+from typing import TypeAlias
 
 import uvloop
 
 from heatlite.serving import connection_guard
-from heatlite.serving.connection_guard import ClientConnection, ConnectionGuard, Peer
-from tests.tables import table
+from heatlite.serving.connection_guard import ConnectionGuard
 
-NOW = 100.0
-LATE, OLD, NEW = (("a", number) for number in range(3))
-BUSY, IN_BODY = ("b", 0), ("b", 1)
-CONNECTIONS = {
-    NEW: ClientConnection(NOW + 9),
-    BUSY: ClientConnection(math.inf, busy=1),
-    OLD: ClientConnection(NOW + 1),
-    IN_BODY: ClientConnection(0.0, busy=1, is_in_body=True),
-    LATE: ClientConnection(NOW - 1),
-}
-END, ABORT = socket.SHUT_RD, socket.SHUT_RDWR
+Peer: TypeAlias = tuple[str, int]
+
 LARGE = b"x" * 5_000_000
 """An answer that no buffer of the system can hold."""
-
-
-@table(
-    ("excess", "stops", "ends_bodies", "expected"),
-    [
-        (-5, False, False, {LATE: ABORT}),
-        (1, False, False, {LATE: ABORT}),
-        (2, False, False, {LATE: ABORT, OLD: END}),
-        (9, False, False, {LATE: ABORT, OLD: END, NEW: END}),
-        (0, True, False, {LATE: ABORT, OLD: END, NEW: END}),
-        (0, True, True, {LATE: ABORT, OLD: END, NEW: END, IN_BODY: END}),
-    ],
-)
-def test_which_connections_are_closed(excess: int, stops: bool, ends_bodies: bool, expected: dict[Peer, int]) -> None:
-    assert connection_guard.closing(CONNECTIONS, NOW, excess, stops, ends_bodies) == expected
 
 
 class Clients:
@@ -126,14 +102,14 @@ def with_clients(test: Callable[[Clients], Coroutine[object, object, None]]) -> 
 async def test_a_connection_has_time_for_its_first_request(clients: Clients) -> None:
     (silent, peer), (other, _) = await clients.connect(), await clients.connect()
     clients.guard.look()
-    clients.guard.connections[peer].limit = 0.0
+    clients.guard.limits[peer] = 0.0
     clients.guard.look()
     await until(lambda: is_closed(silent))
     assert not is_closed(other)
 
     def left() -> list[Peer]:
         clients.guard.look()
-        return [*clients.guard.connections]
+        return [*clients.guard.limits]
 
     await until(lambda: left() == [other.getsockname()])  # a socket is closed a little after its transport
 
@@ -151,9 +127,8 @@ async def test_other_files_stay_as_they_are(clients: Clients) -> None:
     ):
         before = open_files()
         clients.guard.look(stops=True)
-        for one in clients.guard.connections.values():
-            one.limit = 0.0
-        clients.guard.look(stops=True, ends_bodies=True)
+        clients.guard.limits = dict.fromkeys(clients.guard.limits, 0.0)
+        clients.guard.look(stops=True)
         assert open_files() == before
         outgoing.sendall(b"a")
         ours.sendall(b"a")
@@ -179,7 +154,7 @@ async def test_a_client_that_takes_no_answer_holds_no_memory(clients: Clients) -
     transport = clients.accepted[0].transport
     transport.write(LARGE)
     clients.guard.look()
-    clients.guard.connections[peer].limit = 0.0
+    clients.guard.limits[peer] = 0.0
     clients.guard.look()
     await until(lambda: transport.get_write_buffer_size() == 0)
 
@@ -191,42 +166,37 @@ async def test_a_client_that_is_gone_leaves_no_trace(clients: Clients) -> None:
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
     client.close()
     clients.guard.look(stops=True)  # the event loop has not seen it
-    assert clients.guard.connections == {}
+    assert clients.guard.limits == {}
 
 
 @with_clients
-async def test_a_client_far_ahead_of_its_answers(clients: Clients) -> None:
+async def test_the_bytes_of_a_connection_are_known(clients: Clients) -> None:
     client, peer = await clients.connect()
-    clients.guard.look()
-    connection = clients.guard.connections[peer]
-    size = connection_guard.MAX_AHEAD + 100
-    await asyncio.to_thread(blocking(client).sendall, b"x" * size)
-    server_side = clients.accepted[0].get_extra_info("socket")
+    client.sendall(b"x" * 1234)
 
-    def has_received() -> bool:
-        info = server_side.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, connection_guard.RECEIVED.size)
-        return bool(connection_guard.RECEIVED.unpack(info)[0] == size)
-
-    await until(has_received)
-    found = []
-    for taken, is_in_body in [(100, False), (0, True), (0, False)]:
-        connection.begun, connection.taken, connection.is_in_body = connection.begun + 2, taken, is_in_body
-        assert clients.guard.is_due
+    def received() -> int:
         clients.guard.look()
-        found.append(connection.is_ahead)
-    assert found == [False, False, True]
-    assert not clients.guard.is_due
+        return clients.guard.received[peer]
+
+    await until(lambda: received() == 1234)
 
 
 @with_clients
-async def test_a_closed_listening_socket_is_the_begin_of_a_stop(clients: Clients) -> None:
-    assert not clients.guard.is_stopping
+async def test_a_request_in_progress_goes_on(clients: Clients) -> None:
+    """At a stop, too, and if it has more connections than files."""
+    (busy, peer), (idle, _) = await clients.connect(), await clients.connect()
     clients.guard.look()
-    assert not clients.guard.is_stopping
+    clients.guard.limits[peer] = inf
+    clients.guard.look(stops=True)
+    await until(lambda: is_closed(idle))
+    assert not is_closed(busy)
+
+
+@with_clients
+async def test_closed_listening_sockets_are_the_begin_of_a_stop(clients: Clients) -> None:
+    assert clients.guard.look()
     clients.server.close()
-    await until(lambda: clients.guard.is_stopping)
-    with socket.socket():  # it has the number of the closed one
-        assert clients.guard.is_stopping
+    await until(lambda: not clients.guard.look())
 
 
 @with_clients
@@ -237,21 +207,43 @@ async def test_many_connections_may_wait_to_be_accepted(clients: Clients) -> Non
     assert most == min(connection_guard.BACKLOG, int(Path("/proc/sys/net/core/somaxconn").read_text()))
 
 
-@with_clients
-async def test_the_oldest_of_too_many_are_closed_even_if_no_file_can_be_opened(clients: Clients) -> None:
-    opened = [await clients.connect() for _ in range(4)]
+@contextmanager
+def file_limit(most: int) -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+async def in_order(clients: Clients, count: int) -> list[socket.socket]:
+    """Return clients that have connected one after another."""
+    opened = [await clients.connect() for _ in range(count)]
     clients.guard.look()
     for number, (_, peer) in enumerate(opened):
-        clients.guard.connections[peer].limit += number
-    before, files = resource.getrlimit(resource.RLIMIT_NOFILE), len(open_files())
-    with ExitStack() as held:
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (files + connection_guard.SPARE_FILES, before[1]))
-            with suppress(OSError):
-                while True:
-                    held.enter_context(socket.socket())
-            clients.guard.look()
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, before)
-    for client, _ in opened:
+        clients.guard.limits[peer] += number
+    return [client for client, _ in opened]
+
+
+@with_clients
+async def test_the_oldest_of_too_many_are_closed(clients: Clients) -> None:
+    first, second, third, fourth = await in_order(clients, 4)
+    clients.guard.limits[first.getsockname()] = inf  # it has a request
+    with file_limit(len(open_files()) + connection_guard.SPARE_FILES - 2):
+        clients.guard.look()
+    await until(lambda: is_closed(second) and is_closed(third))
+    assert not is_closed(first)
+    assert not is_closed(fourth)
+
+
+@with_clients
+async def test_the_oldest_are_closed_even_if_no_file_can_be_opened(clients: Clients) -> None:
+    opened = await in_order(clients, 4)
+    with file_limit(len(open_files()) + connection_guard.SPARE_FILES), ExitStack() as held:
+        with suppress(OSError):
+            while True:
+                held.enter_context(socket.socket())
+        clients.guard.look()
+    for client in opened:
         await until(lambda client=client: is_closed(client))  # type: ignore[misc]
