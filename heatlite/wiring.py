@@ -128,8 +128,7 @@ class Embedded(Struct, frozen=True):
         if self.dispatcher is not None:
             self.dispatcher.close()
         self.components.streams.close()
-        self.components.admission.suppressed.close()
-        self.store.audit.close()
+        self.store.late_writes.end()
         self.store.close()
         if self.lock is not None:
             self.lock.close()
@@ -187,10 +186,11 @@ def api(settings: Settings, clock: Clock | None = None, hints: Hints | None = No
     check_keys(store, warns=hints is None)
     meter = metering(settings, store, clock, hints)
     components = _components(settings, store, clock, meter, hints=hints)
-    dispatcher = _dispatcher(settings, store)
+    dispatcher, timer = _dispatcher(settings, store), Timer(clock, store.close)
+    store.late_writes.use(timer)
     listeners = _listeners(components, meter, dispatcher, ignore, ignore, hints)
     store.listen(listeners if hints is None else hints.for_engine(listeners))
-    return Embedded(cache(partial(_create_app, components)), components, meter, dispatcher)
+    return Embedded(cache(partial(_create_app, components)), components, meter, dispatcher, timer)
 
 
 def embedded(
@@ -242,6 +242,7 @@ def embedded(
         partial(due, components),
     )
     timer = Timer(clock, store.close)
+    store.late_writes.use(timer)
     worker = Worker(
         store,
         components.engine_services,

@@ -1,4 +1,4 @@
-"""The guard closes connections that gunicorn would keep (docs/reference/limits.md).
+"""Guard that closes connections which gunicorn would keep.
 
 gunicorn has no setting for the time until a first request, the number of connections, and the bytes that a client sends
 ahead of its answers. The guard looks at the sockets of its process. It ends them by shutdown(2), which the event loop
@@ -31,9 +31,9 @@ class ConnectionGuard:
         """Bytes that each client has sent on its connection, by the last look."""
 
     def look(self, stops: bool = False) -> bool:
-        """Close connections whose next request is late, and the oldest ones without a request if there are too many.
+        """Close connections without a request: late ones, and the oldest of too many.
 
-        If the process `stops`, all without a request. Returns False once gunicorn has begun to stop: it closes the
+        If the process `stops`, it closes all of these. Returns False once gunicorn has begun to stop: it closes the
         listening sockets.
         """
         now, most, is_listening = time.monotonic(), os.sysconf("SC_OPEN_MAX"), False

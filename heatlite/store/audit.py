@@ -19,7 +19,7 @@ from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
 from heatlite.store.tables.audit import Audit
 from heatlite.store.writes.batch import Table
-from heatlite.store.writes.late_writes import LateWrite
+from heatlite.store.writes.late_writes import LateWrites
 
 log = logging.getLogger(__name__)
 
@@ -159,7 +159,7 @@ class AuditEntry:
 class AuditLog:
     """Requests of all projects."""
 
-    def __init__(self, encryption: FieldEncryption) -> None:
+    def __init__(self, encryption: FieldEncryption, late_writes: LateWrites) -> None:
         self.database = database = encryption.database
         self._encryption = encryption
         self._table = Table(encryption, _ROWS)
@@ -180,7 +180,8 @@ class AuditLog:
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         """Held while repeats are written, so that a list and the end of the process wait for that."""
-        self._late = LateWrite("repeated refusals in the audit log", self.flush, database.close)
+        self._late_writes = late_writes
+        late_writes.add(self.flush)
 
     def begin(self, describe: Callable[[], AuditRecord]) -> AuditEntry:
         """Begin the row of the request that this thread serves.
@@ -215,7 +216,7 @@ class AuditLog:
                 found = self._cached[key] = _Repeats(record)
             if found is not None:
                 found.last, found.pending = record, found.pending + 1
-                self._late.ask()
+                self._late_writes.ask()
                 return True
             self._forget()
             if len(self._cached) < MAX_CACHED:
@@ -253,10 +254,6 @@ class AuditLog:
                 for one, _, times in counted:
                     one.pending += times
             raise
-
-    def close(self) -> None:
-        """Write the counted repeats at the end of the process."""
-        self._late.end()
 
     def _repeat_key(self, record: AuditRecord) -> str:
         if record.user is not None and self._has_most(record):

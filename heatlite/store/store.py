@@ -54,6 +54,7 @@ from heatlite.store.stacks.templates import Templates, holders_of
 from heatlite.store.stacks.tree_health import TreeHealth
 from heatlite.store.stacks.webhooks import Webhooks
 from heatlite.store.writes.large_values import LargeValues, ProjectValues
+from heatlite.store.writes.late_writes import LateWrites
 from heatlite.store.writes.limit_locks import LimitLocks
 
 if TYPE_CHECKING:
@@ -116,7 +117,8 @@ class Store:
         self.stack_sizes = StackSizes(database)
         self.tree_health = TreeHealth(database, features)
         self.counts = Counts(database)
-        self.audit = AuditLog(encryption)
+        self.late_writes = LateWrites()
+        self.audit = AuditLog(encryption, self.late_writes)
         self.migrations: Sequence[migrate.MigrationScript] = ()
         """State of the migrations when the store was opened."""
 

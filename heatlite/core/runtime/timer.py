@@ -58,13 +58,17 @@ class Job:
         self._timer = timer
         self._call = call
 
-    def start(self) -> None:
-        """Call it now, and again after each pause."""
-        self._timer.start(self)
+    def start(self, due: float = 0.0) -> None:
+        """Call it now, or at a time by `time.monotonic`, and again after each pause."""
+        self._timer.start(self, due)
 
     def wake(self) -> None:
         """Call it now (from any thread). During a call: once more after it."""
         self._timer.hasten(self, 0.0, inf)
+
+    def within(self, seconds: float) -> None:
+        """Call it after this time, or earlier (from any thread)."""
+        self._timer.hasten(self, time.monotonic() + seconds, inf)
 
     def at(self, moment: float) -> None:
         """Call it at this time by the clock, or earlier (from any thread)."""
@@ -116,12 +120,11 @@ class Timer:
         """
         return Job(self, name, call)
 
-    def start(self, job: Job) -> None:
-        """Call a job now, and again after each pause."""
+    def start(self, job: Job, due: float) -> None:
+        """Call a job at this time, and again after each pause."""
         with self._lock:
             self._jobs.append(job)
-            job.due = 0.0
-            self._look()
+        self.hasten(job, due, inf)
 
     def hasten(self, job: Job, due: float, moment: float) -> None:
         """Call a job at one of these times at the latest, if it was started."""

@@ -12,7 +12,6 @@ from heatlite.core.runtime.bulkhead import check_may_wait
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.store.records import SuppressedRecord
 from heatlite.store.store import Store
-from heatlite.store.writes.late_writes import LateWrite
 
 MAX_EXAMINED = 10_000
 """Requests that are remembered as examined."""
@@ -42,7 +41,7 @@ class SuppressedRequests:
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         """Held while repeats are written, so that a list and the end of the process wait for that."""
-        self._late = LateWrite("repeats of suppressed requests", self.flush, store.close)
+        store.late_writes.add(self.flush)
 
     def add(self, entry: SuppressedRecord, locked_at: float, effect: Callable[[], JsonMap]) -> None:
         """Record a request, or count its repeat.
@@ -65,7 +64,7 @@ class SuppressedRequests:
             if is_listed:
                 self._repeats[key] = entry.time, self._repeats.get(key, (0.0, 0))[1] + 1
         if is_listed:
-            self._late.ask()
+            self._store.late_writes.ask()
 
     def flush(self) -> None:
         """Write the repeats that this process has counted. Raises DatabaseUnavailable."""
@@ -85,10 +84,6 @@ class SuppressedRequests:
                         later, more = self._repeats.get(key, (last_time, 0))
                         self._repeats[key] = later, times + more
                 raise
-
-    def close(self) -> None:
-        """Write the counted repeats at the end of the process."""
-        self._late.end()
 
     def remove(self, stack_id: str, number: int) -> bool:
         """Remove a request.

@@ -4,6 +4,7 @@ Test modules take these tests over; they bring `store`.
 """
 
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -11,13 +12,24 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from heatlite.core.clock import Clock
 from heatlite.core.errors import DatabaseUnavailable
 from heatlite.core.runtime.bulkhead import waits
+from heatlite.core.runtime.timer import Timer
 from heatlite.store import audit
 from heatlite.store.audit import AuditOutcome, AuditQuery, AuditRecord
 from heatlite.store.store import Store
 from heatlite.store.writes import late_writes
 from tests.waiting import eventually
+
+
+@pytest.fixture
+def timer(store: Store) -> Iterator[Timer]:
+    """The timer that writes repeats."""
+    made = Timer(Clock(), store.close)
+    store.late_writes.use(made)
+    yield made
+    made.stop()
 
 
 def record(number: int, **more: Any) -> AuditRecord:
@@ -84,6 +96,7 @@ def test_the_last_request_is_the_one_that_was_repeated_last(store: Store) -> Non
     assert (last.outcome, last.times, last.last_time) == (AuditOutcome.REFUSED, 2, 122.0)
 
 
+@pytest.mark.usefixtures("timer")
 def test_repeats_are_written_later(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A repeat neither reads nor writes; the log of this process shows it at once."""
     monkeypatch.setattr(late_writes, "WRITE_SECONDS", 3600.0)
@@ -101,22 +114,27 @@ def test_repeats_are_written_later(store: Store, monkeypatch: pytest.MonkeyPatch
     for one in refused[2:4]:
         store.audit.begin(partial(replace, one)).close()
     assert stored() == [(2,)]
-    store.audit.close()
+    store.late_writes.end()
     assert stored() == [(4,)]
     monkeypatch.setattr(late_writes, "WRITE_SECONDS", 0.0)
     store.audit.begin(lambda: refused[4]).close()
     eventually(lambda: stored() == [(5,)], "the repeat is written")
 
 
+@pytest.mark.usefixtures("timer")
 def test_a_repeat_is_kept_until_the_database_takes_it(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = threading.Event()
+
     def unavailable(_: AuditRecord) -> None:
+        tried.set()
         raise DatabaseUnavailable(reason="full")
 
     monkeypatch.setattr(late_writes, "WRITE_SECONDS", 0.0)
     for number in (1, 2):
         store.audit.begin(lambda number=number: replace(record(1, user="luke"), request_id=f"r{number}")).close()  # type: ignore[misc]
         monkeypatch.setattr(store.audit, "insert", unavailable)
-    store.audit.close()
+    assert tried.wait(240)
+    store.late_writes.end()
     monkeypatch.undo()
     assert [one.times for one in store.audit.page("demo", AuditQuery())] == [2]
 

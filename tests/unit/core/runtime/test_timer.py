@@ -105,6 +105,19 @@ def test_a_hint_before_the_start_or_after_the_end_calls_nothing(timer: Timer) ->
     assert work.has(1)
 
 
+def test_a_job_may_wait_for_its_first_hint(timer: Timer) -> None:
+    work = Counted()
+    job = timer.job("job", work)
+    threads = threading.active_count()
+    job.start(inf)
+    assert threading.active_count() == threads
+    begun = time.monotonic()
+    job.within(0.01)
+    job.within(3600.0)
+    eventually(lambda: work.has(1))
+    assert work.times[0] - begun >= 0.01
+
+
 def test_a_job_that_blocks_delays_no_other(timer: Timer) -> None:
     blocked = [Counted() for _ in range(3)]
     for one in blocked:
