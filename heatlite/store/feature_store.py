@@ -274,6 +274,12 @@ class FeatureStore:
                 name = self.database.quote(table)
                 self.database.send(f"DELETE FROM {name} WHERE {column} IN ({marks(some)})", some)
 
+    def actions_removed(self, action_ids: Sequence[str]) -> None:
+        """Keep what rows need of ended actions that go now.
+
+        Also while the feature is off.
+        """
+
     def objects_seen(self, news: ObjectNews) -> Sequence[EventRecord]:
         """Note facts about objects. Returns the events of what follows from them."""
         return ()

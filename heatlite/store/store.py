@@ -106,7 +106,7 @@ class Store:
         self.software_deployments = SoftwareDeployments(encryption, self.project_values)
         self.credentials = Credentials(encryption)
         actions = ActionTable(encryption)
-        self.actions = Actions(actions, features)
+        self.actions = Actions(actions, features, self.stores_off)
         self.dependencies = Dependencies(encryption, actions, features)
         self.queue = ActionQueue(actions, self.dependencies)
         self.moves = Moves(actions, self.dependencies, self.queue, self.wake_tree)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from heatlite.core.status import ENDED_ACTIONS, ActionStatus
+from heatlite.core.status import ActionStatus
 from heatlite.feature import Feature
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ class RevisionsFeature(Feature):
     def action_moves(
         self, components: "Components", action: "ActionRecord", after: ActionStatus, reason: str
     ) -> None:
-        if after in ENDED_ACTIONS:
+        if action.inputs.retry and after is ActionStatus.SUCCEEDED:
             from heatlite.features.revisions.keeping import Keeping
 
-            components.of(Keeping).end(action, after)
+            components.of(Keeping).reach(action)
 
     def why(self, components: "Components", tree: "ExplainedTree", told: "Sequence[Told]") -> "Sequence[Told]":
         from heatlite.features.revisions.keeping import Keeping

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from heatlite.api.components import Components
 from heatlite.core.json import as_map
-from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Status, Verb
+from heatlite.core.status import ActionStatus, Status, Verb
 from heatlite.engine.admission.claims import NewDefinition
 from heatlite.engine.execution.final_state import rollback_target
 from heatlite.engine.state.definitions import EMPTY_TEMPLATE
@@ -14,17 +14,17 @@ from heatlite.features.revisions.store.store import RevisionStore
 from heatlite.store.records import ActionRecord, StackRecord
 from heatlite.store.stacks.templates import Templates
 
-LEAST_KEPT = 2
-"""Revisions of a stack that are kept in any case."""
 KEPT = 20
 """Revisions that are kept without the feature `change_policy`."""
+PER_REMOVAL = 10
+"""Revisions of a stack that are made per removal of old ones."""
 DEFINES = frozenset({Verb.CREATE, Verb.ADOPT, Verb.UPDATE, Verb.RESTORE})
 """Verbs of actions that lead to a definition."""
 MAKES = frozenset({Verb.CREATE, Verb.ADOPT})
 
 
 class Keeping:
-    """Makes revisions, and notes their ends. Get it by `Components.of`."""
+    """Makes revisions. Get it by `Components.of`."""
 
     def __init__(self, core: Components) -> None:
         self._store = core.store
@@ -41,14 +41,12 @@ class Keeping:
         return [*_unstored(stack, self._revisions.last(stack.id)), *self._revisions.of_stack(stack.id)]
 
     def keep(self, given: NewDefinition) -> None:
-        """Make the revision of an operation, and remove those that are too many.
+        """Make the revision of an operation; every tenth time remove old ones.
 
         Definitions of the stack that no revision has become revisions first.
         """
         stack, action = given.stack, given.action
         last = [] if given.before is None else self._revisions.last(stack.id)
-        for one in last[:1]:
-            self._end_missed(stack, one)
         missed = [] if given.before is None else _unstored(given.before, last)
         earlier = [*missed, *last]
         number = earlier[0].number + 1 if earlier else 1
@@ -60,7 +58,7 @@ class Keeping:
                 created_at=action.created_at,
                 action_id=action.id,
                 plan_digest=given.plan_digest,
-                result=action.status if action.status is ActionStatus.SUCCEEDED else None,
+                result=None,
                 operation=action.inputs.operation,
                 undo_of=_undone(action),
                 tags=stack.tags,
@@ -72,17 +70,9 @@ class Keeping:
             )
         )
         self._revisions.insert(new)
-        if number > LEAST_KEPT and number > (most := self._most(stack)):
+        if number % PER_REMOVAL == 0:
             reached = next((one.number for one in earlier if one.is_reached), 0)
-            self._revisions.delete(stack.id, number - most, reached)
-
-    def _end_missed(self, stack: StackRecord, one: RevisionSummary) -> None:
-        """Note the end of an action that has ended while the feature was off."""
-        if one.result is None and one.action_id is not None:
-            action = self._store.actions.get(one.action_id)
-            result = ActionStatus.FAILED if action is None else action.status
-            if result in ENDED_ACTIONS:
-                self._revisions.end(stack.id, one.action_id, result)
+            self._revisions.delete(stack.id, number - self._most(stack), reached)
 
     def _most(self, stack: StackRecord) -> int:
         """Return the number of revisions to keep of a stack."""
@@ -92,19 +82,13 @@ class Keeping:
 
         return effective(self._store, self._settings, stack.project, stack.id).policy.revisions
 
-    def end(self, action: ActionRecord, after: ActionStatus) -> None:
-        """Note the end of an action on a root stack.
-
-        A retry that succeeds has reached the newest definition.
-        """
-        if action.verb not in DEFINES or action.stack_id != action.root_id or action.inputs.heal is not None:
+    def reach(self, retry: ActionRecord) -> None:
+        """Note that a retry on a root stack has reached the newest definition."""
+        if retry.verb not in DEFINES or retry.stack_id != retry.root_id or retry.inputs.heal is not None:
             return
-        if not action.inputs.retry:
-            self._revisions.end(action.stack_id, action.id, after)
-        elif after is ActionStatus.SUCCEEDED:
-            stack = self._store.stacks.get(action.stack_id)
-            for one in self.of_stack(stack)[:1] if stack is not None else ():
-                self._revisions.reach(action.stack_id, one.number)
+        stack = self._store.stacks.get(retry.stack_id)
+        for one in self.of_stack(stack)[:1] if stack is not None else ():
+            self._revisions.reach(retry.stack_id, one.number)
 
 
 def _revision(stack: StackRecord, number: int, at: float, result: ActionStatus | None) -> RevisionRecord:

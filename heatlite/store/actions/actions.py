@@ -1,7 +1,7 @@
 """Queries over actions, their history, and the removal of old ones."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from heatlite.core.status import ENDED_ACTIONS, ActionStatus, Verb
 from heatlite.store.actions.table import LIVE, OPEN, ActionTable
@@ -24,9 +24,15 @@ _OLDEST_READY = (
 class Actions:
     """Reads actions of all states."""
 
-    def __init__(self, actions: ActionTable, features: Sequence[FeatureStore]) -> None:
+    def __init__(
+        self,
+        actions: ActionTable,
+        features: Sequence[FeatureStore],
+        stores_off: Callable[[], Sequence[FeatureStore]],
+    ) -> None:
         self._actions = actions
         self._features = features
+        self._stores_off = stores_off
         self._database = actions.database
 
     def get(self, action_id: str) -> ActionRecord | None:
@@ -180,6 +186,8 @@ class Actions:
 
     def remove(self, action_ids: Sequence[str]) -> None:
         """Remove ended actions with their history and dependencies."""
+        for one in (*self._features, *self._stores_off()):
+            one.actions_removed(action_ids)
         self._database.write_in("DELETE FROM transition WHERE action_id IN ()", action_ids)
         self._database.write_in("DELETE FROM dependency WHERE dependent IN ()", action_ids)
         self._database.write_in("DELETE FROM action WHERE id IN ()", action_ids)

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from heatlite.core.status import ActionStatus
 from heatlite.features.revisions.store.records import RevisionRecord, RevisionSummary
 from heatlite.features.revisions.store.tables import Revision
-from heatlite.store.database.statements import Row
+from heatlite.store.actions.table import OPEN
+from heatlite.store.database.statements import Row, Value
 from heatlite.store.feature_store import ConsistencyRule, FeatureStore, Series
 from heatlite.store.rows import Rows
 from heatlite.store.secrets.field_encryption import FieldEncryption
@@ -17,6 +19,8 @@ from heatlite.store.writes.large_values import LargeValues, ProjectValues
 _ROWS = Rows(RevisionRecord, Revision)
 _SUMMARIES = Rows(RevisionSummary, Revision)
 _ENVIRONMENT = (_ROWS.columns.index("environment"),)
+_RESULT = f"COALESCE(result, (SELECT status FROM action WHERE action.id = action_id AND NOT {OPEN}))"
+"""The result of a revision: the end of its action, unless the column has another."""
 
 
 class _RevisionTable(Table[RevisionRecord]):
@@ -56,7 +60,6 @@ class RevisionStore(FeatureStore):
     def __init__(self, encryption: FieldEncryption, values: ProjectValues) -> None:
         super().__init__(encryption, values)
         self._table = _RevisionTable(encryption, _ROWS, stack="stack_id", large_values=LargeValues(encryption))
-        self._summaries = Table(encryption, _SUMMARIES)
 
     def insert(self, records: Sequence[RevisionRecord]) -> None:
         """Add revisions, in the transaction that has the row of their stack."""
@@ -64,7 +67,7 @@ class RevisionStore(FeatureStore):
 
     def of_stack(self, stack_id: str) -> list[RevisionSummary]:
         """Return the revisions of a stack, newest first."""
-        return self._summaries.select("WHERE stack_id = ? ORDER BY number DESC", (stack_id,))
+        return _SUMMARIES.records(self._read(_SUMMARIES, "WHERE stack_id = ? ORDER BY number DESC", stack_id))
 
     def last(self, stack_id: str) -> list[RevisionRecord]:
         """Return the newest revision of a stack, and before it the last that was reached.
@@ -72,14 +75,14 @@ class RevisionStore(FeatureStore):
         The newest comes first. Mostly it was reached, and is the only one.
         """
         newest, order = "WHERE stack_id = ?", "ORDER BY number DESC LIMIT 1"
-        found = self._table.select(f"{newest} {order}", (stack_id,))
+        found = self._whole(f"{newest} {order}", stack_id)
         if found and not found[0].is_reached:
-            found += self._table.select(f"{newest} AND result = ? {order}", (stack_id, str(ActionStatus.SUCCEEDED)))
+            found += self._whole(f"{newest} AND {_RESULT} = ? {order}", stack_id, str(ActionStatus.SUCCEEDED))
         return found
 
     def get(self, stack_id: str, number: int) -> RevisionRecord | None:
         """Return a revision. None: it is not kept any more."""
-        return self._table.first("WHERE stack_id = ? AND number = ?", (stack_id, number))
+        return next(iter(self._whole("WHERE stack_id = ? AND number = ?", stack_id, number)), None)
 
     def delete(self, stack_id: str, last: int, but: int) -> None:
         """Remove the revisions of a stack up to the number `last`, except `but`."""
@@ -87,13 +90,20 @@ class RevisionStore(FeatureStore):
             "DELETE FROM revision WHERE stack_id = ? AND number <= ? AND number <> ?", (stack_id, last, but)
         )
 
-    def end(self, stack_id: str, action_id: str, result: ActionStatus) -> None:
-        """Note the end of the action of a revision, if the action has one."""
-        self.database.send(
-            "UPDATE revision SET result = ? WHERE stack_id = ? AND action_id = ?", (str(result), stack_id, action_id)
-        )
+    def actions_removed(self, action_ids: Sequence[str]) -> None:
+        sql = "UPDATE revision SET result = ? WHERE stack_id = ? AND action_id = ? AND result IS NULL"
+        ends = "SELECT status, stack_id, id FROM action WHERE id IN ()"
+        for end in [*self.database.read_in(ends, action_ids)]:
+            self.database.send(sql, end)
 
     def reach(self, stack_id: str, number: int) -> None:
         """Note that another action has reached the definition of a revision."""
         sql = "UPDATE revision SET result = ? WHERE stack_id = ? AND number = ?"
         self.database.send(sql, (str(ActionStatus.SUCCEEDED), stack_id, number))
+
+    def _whole(self, rest: str, *parameters: Value) -> list[RevisionRecord]:
+        return self._table.records(self._read(_ROWS, rest, *parameters))
+
+    def _read(self, rows: Rows[Any], rest: str, *parameters: Value) -> Sequence[Row]:
+        columns = ", ".join(_RESULT if name == "result" else name for name in rows.columns)
+        return self.database.read(f"SELECT {columns} FROM revision {rest}", parameters)

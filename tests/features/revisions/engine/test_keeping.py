@@ -15,6 +15,7 @@ from heatlite.features.change_policy.store.records import ChangePolicyRecord
 from heatlite.features.change_policy.store.store import ChangePolicyStore
 from heatlite.features.ownership.bodies import MovedResource, MoveRequest
 from heatlite.features.ownership.moving import ResourceMoves
+from heatlite.features.revisions.keeping import KEPT, PER_REMOVAL
 from heatlite.store.admin.rotation import rotate
 from heatlite.store.secrets.cipher import PREFIX, new_key
 from heatlite.store.stacks.templates import TEMPLATE_GRACE
@@ -111,26 +112,27 @@ def test_the_number_of_a_policy(engine: Engine, kept: Kept) -> None:
     """Retention: the newest ones, the present one, and the last that was reached."""
     stack = engine.create(made(a=value(0)))
     policy(engine, stack.id, revisions=2)
-    for number in range(1, 4):
+    for number in range(1, PER_REMOVAL):
+        assert kept.numbers(stack) == [*range(1, number + 1)]
         engine.put(stack, made(a=value(number)))
-    assert kept.numbers(stack) == [3, 4]
-    for number in range(4):
+    assert kept.numbers(stack) == [PER_REMOVAL - 1, PER_REMOVAL]
+    for number in range(PER_REMOVAL):
         engine.put(stack, failing(number))
-    assert kept.numbers(stack) == [4, 7, 8]
+    assert kept.numbers(stack) == [PER_REMOVAL, 2 * PER_REMOVAL - 1, 2 * PER_REMOVAL]
     assert kept.results(stack) == [ENDED, FAILED, FAILED]
     swept(engine, TEMPLATE_GRACE)
     engine.wait_for(lambda: templates(engine) == 3)
     stack = kept.undo(stack)
     assert stack.status == "COMPLETE"
-    assert engine.value(stack, "a") == 3
+    assert engine.value(stack, "a") == PER_REMOVAL - 1
 
 
 @pytest.mark.slow
 def test_twenty_without_a_policy(engine: Engine, kept: Kept) -> None:
     stack = engine.create(made(a=value(0)))
-    for number in range(1, 25):
+    for number in range(1, 3 * PER_REMOVAL):
         engine.put(stack, made(a=value(number)))
-    assert kept.numbers(stack) == [*range(6, 26)]
+    assert kept.numbers(stack) == [*range(3 * PER_REMOVAL - KEPT + 1, 3 * PER_REMOVAL + 1)]
     swept(engine, TEMPLATE_GRACE)
     engine.wait_for(lambda: templates(engine) == 20)
 
@@ -243,19 +245,27 @@ def test_a_time_with_the_feature_off(engine: Engine, kept: Kept, case: str, begi
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("is_on", [False, True])
 @pytest.mark.parametrize("rolls_back", [False, True])
-def test_an_update_that_ended_with_the_feature_off(engine: Engine, kept: Kept, rolls_back: bool) -> None:
-    """Its end is noted by the next update.
+def test_results_outlive_their_actions(engine: Engine, kept: Kept, rolls_back: bool, is_on: bool) -> None:
+    """The actions go while the feature is on, or off.
 
     A definition that a rollback has brought back makes no revision.
     """
     stack = engine.create(made(a=value("a")))
     wanted = failing("b") if rolls_back else made(a=value("b"))
     stack = engine.put(stack, wanted, disable_rollback=not rolls_back)
+    results = [ENDED, FAILED if rolls_back else ENDED]
+    assert kept.results(stack) == results
+    switch(engine, on=is_on)
+    ids = [id_ for (id_,) in engine.store.database.read("SELECT id FROM action WHERE stack_id = ?", (stack.id,))]
     with engine.store.transaction():
-        engine.store.database.send("UPDATE revision SET result = NULL WHERE number = 2")
+        engine.store.actions.remove(ids)
+    switch(engine, on=True)
+    assert engine.store.actions.existing(ids) == set()
+    assert kept.results(stack) == results
     engine.put(stack, made(a=value("c")))
-    assert kept.results(stack) == [ENDED, FAILED if rolls_back else ENDED, ENDED]
+    assert kept.results(stack) == [*results, ENDED]
     assert engine.value(kept.undo(stack), "a") == ("a" if rolls_back else "b")
 
 
@@ -321,9 +331,9 @@ def test_two_hundred_of_two_megabytes(engine: Engine, kept: Kept) -> None:
     text = {"type": "string", "default": ""}
     stack = engine.create({**made(), "parameters": {"p": text, "n": text}}, parameters={"p": large})
     policy(engine, stack.id, revisions=200)
-    for number in range(210):
+    for number in range(209):
         engine.patch(stack, parameters={"n": str(number)})
-    assert kept.numbers(stack) == [*range(12, 212)]
+    assert kept.numbers(stack) == [*range(11, 211)]
     ((rows,),) = engine.store.database.read("SELECT SUM(LENGTH(environment)) FROM revision")
     assert int(rows) < 200 * 1000
     swept(engine, LARGE_VALUE_GRACE)
