@@ -132,9 +132,11 @@ class ObjectNews(Struct, frozen=True):
     """Ids of the rows that the commit removes."""
     written: Sequence[ResourceRecord] = ()
     """Rows whose definitions the server has written."""
+    judged: Mapping[str, tuple[ResourceRecord, Differences]] = {}
+    """By id, rows whose known differences another definition judges. Nobody has looked at their objects."""
 
     def __bool__(self) -> bool:
-        return bool(self.compared or self.unseen or self.updated or self.gone or self.written)
+        return bool(self.compared or self.unseen or self.judged or self.updated or self.gone or self.written)
 
 
 class TreeStack(Struct, frozen=True):
@@ -283,6 +285,10 @@ class FeatureStore:
     def objects_seen(self, news: ObjectNews) -> Sequence[EventRecord]:
         """Note facts about objects. Returns the events of what follows from them."""
         return ()
+
+    def differences(self, project: str, root_id: str, stack_id: str) -> Mapping[str, Differences]:
+        """Return what is known to differ in the objects of a stack, by the ids of rows."""
+        return {}
 
     def resources_moved(self, moved: Moved) -> None:
         """Change names and paths of resources, also while the feature is off."""

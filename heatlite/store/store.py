@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import peewee
 
+from heatlite.core.differences import Differences
 from heatlite.core.errors import DatabaseUnavailable, DatabaseUnusable
 from heatlite.core.json import JsonMap
 from heatlite.store.actions.actions import Actions
@@ -247,6 +248,10 @@ class Store:
     def objects_seen(self, news: ObjectNews) -> list[EventRecord]:
         """Tell features facts about objects. Returns the events of what follows from them."""
         return [event for one in self.features for event in one.objects_seen(news)] if news else []
+
+    def differences(self, project: str, root_id: str, stack_id: str) -> dict[str, Differences]:
+        """Return what features know to differ in the objects of a stack, by row."""
+        return {key: some for one in self.features for key, some in one.differences(project, root_id, stack_id).items()}
 
     def held_resources(self, resource_ids: Sequence[str]) -> dict[str, str]:
         """Return why features keep resources where they are, by id."""

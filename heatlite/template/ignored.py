@@ -36,6 +36,10 @@ class Ignored:
         """Return True if the part at a path is ignored."""
         return self._all or any(path[: len(one)] == one for one in self._paths)
 
+    def has_within(self, path: Path) -> bool:
+        """Return True if a part below a path is ignored."""
+        return any(one[: len(path)] == path for one in self._paths)
+
 
 def entry_faults(entries: object, view: ResourceTypeView | None = None) -> Iterator[Fault]:
     """Return the faults of ``ignore_drift: …``.

@@ -47,6 +47,7 @@ from heatlite.engine.state.unit_of_work import UnitOfWork, stack_event
 from heatlite.engine.steps import absence
 from heatlite.engine.steps.breakpoints import Breakpoints
 from heatlite.engine.steps.children import Children
+from heatlite.engine.steps.judging import judge
 from heatlite.engine.steps.transitions import Transitions
 from heatlite.engine.steps.walk import Walker
 from heatlite.engine.types.resource_factory import EngineServices, ResourceFactory
@@ -455,6 +456,9 @@ class Execution:
         if succeeded and self.action.parent_id is None and self._stack.verb in ROLLED_BACK:  # for nested stacks, too
             entries = self.action.inputs.resources if self.action.verb is Verb.ADOPT else None
             also = partial(declare, parts.store, stack, self.action.requested_by, parts.clock.now(), entries=entries)
+        if self.action.verb is Verb.UPDATE:
+            now, definition = parts.clock.now(), partial(parts.definitions.of, stack)
+            also = partial(judge, parts.store, self.action, self._unit_of_work.rows, definition, now, also)
         if succeeded:
             # A successful rollback still reports the failure that caused it.
             result = self._commits.data.rolled_back_after or result

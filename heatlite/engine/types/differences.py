@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from heatlite.core.differences import MAX_DIFFERENCES, MAX_VALUE, Difference, Differences
-from heatlite.core.json import Json, JsonMap, as_map, dump, pointer, same
+from heatlite.core.json import Json, JsonMap, as_map, dump, pointer, same, steps
 from heatlite.core.redaction.masking import MASK, hiding, masked_json
 from heatlite.plugin.schema import Field, Schema
 from heatlite.template.ignored import Ignored
@@ -161,6 +161,20 @@ def shown(parts: Sequence[DifferentPart]) -> Differences:
         cut = cut or long or longer
         found.append(Difference(masked_pointer(part), stored, live, part.ignored))
     return Differences(tuple(found), cut)
+
+
+def judged(known: Differences, ignored: Ignored) -> Differences:
+    """Return known differences as a definition judges them that ignores these parts.
+
+    Of a difference larger than an ignored part only a check can tell. It stays as it was.
+    """
+
+    def is_ignored(one: Difference) -> bool:
+        path = steps(one.path)
+        path = path[: path.index(MASK)] if MASK in path else path
+        return ignored.has(path) or one.ignored and ignored.has_within(path)
+
+    return replace(known, found=tuple(replace(one, ignored=is_ignored(one)) for one in known.found))
 
 
 def with_hidden(parts: Sequence[DifferentPart], hidden: HiddenPart | None) -> Sequence[DifferentPart]:

@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from heatlite.core.differences import Difference, Differences
+from heatlite.core.differences import MAX_DIFFERENCES, Difference, Differences
 
 
 class DriftState(StrEnum):
@@ -65,6 +65,17 @@ def unseen(record: DriftRecord, now: float) -> DriftRecord:
     """Return a record after a check that could not look. What was known stays."""
     state = DriftState.DRIFTED if record.number else DriftState.UNKNOWN
     return replace(record, state=state, unknown_since=record.unknown_since or now)
+
+
+def judged(record: DriftRecord, found: Differences, now: float) -> DriftRecord:
+    """Return a record whose differences a new definition judges."""
+    after = _with(record, found.found)
+    if after.number:
+        return replace(after, state=DriftState.DRIFTED, since=record.since or now)
+    if record.number and len(found.found) >= MAX_DIFFERENCES:  # more is unknown: the next check decides
+        return record
+    state = DriftState.IN_SYNC if record.unknown_since is None else DriftState.UNKNOWN
+    return replace(after, state=state, since=None)
 
 
 def updated(record: DriftRecord, names: frozenset[str], is_observed: bool = False) -> DriftRecord:

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from heatlite.core.clock import to_text
 from heatlite.core.config import Settings
+from heatlite.core.differences import Differences
 from heatlite.core.json import JsonMap
 from heatlite.core.runtime.meter import Gauge
 from heatlite.core.status import MAX_REASON
@@ -94,13 +95,15 @@ class DriftStore(FeatureStore):
     # -- what the engine tells ---------------------------------------------------------------------
 
     def objects_seen(self, news: ObjectNews) -> list[EventRecord]:
-        known = self.of([*news.compared, *news.unseen, *news.updated, *news.gone])
+        known = self.of([*news.compared, *news.unseen, *news.judged, *news.updated, *news.gone])
         after: dict[str, DriftRecord] = {}
         rows: dict[str, ResourceRecord] = {}
         for key, (row, found) in news.compared.items():
             after[key], rows[key] = states.compared(known.get(key) or _new(news, row), found, news.time), row
         for key, row in news.unseen.items():
             after[key], rows[key] = states.unseen(known.get(key) or _new(news, row), news.time), row
+        for key, (row, found) in news.judged.items():
+            after[key], rows[key] = states.judged(known[key], found, news.time), row
         for key, update in news.updated.items():
             if key in known:
                 after[key], rows[key] = states.updated(known[key], update.names, update.is_observed), update.row
@@ -112,6 +115,13 @@ class DriftStore(FeatureStore):
         events = [_event(rows[key], known.get(key), one, news.time) for key, one in after.items()]
         events += [_event(row, known[row.id], None, news.time) for row in ended]
         return [event for event in events if event is not None]
+
+    def differences(self, project: str, root_id: str, stack_id: str) -> Mapping[str, Differences]:
+        sql = (
+            f"WHERE stack_id = ? AND (root_id = ? AND state = '{DriftState.DRIFTED}' OR project = ? AND ignored > 0)"
+        )
+        found = self._table.select(sql, (stack_id, root_id, project))
+        return {one.resource_id: Differences(one.differences or (), one.truncated) for one in found}
 
     def _rows_of(self, resource_ids: Sequence[str]) -> list["EventResource"]:
         sql = "SELECT id, stack_id, name, type, physical_id FROM resource WHERE id IN ()"

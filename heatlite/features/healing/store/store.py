@@ -85,7 +85,8 @@ class HealingStore(FeatureStore):
 
     def objects_seen(self, news: ObjectNews) -> Sequence[EventRecord]:
         # Episodes only. Incidents are opened by the loop, which holds the root.
-        known = self.observations.open(news.project, DRIFT, [*news.compared, *news.unseen])
+        ended = [key for key, (_, differences) in news.judged.items() if not differences.counted]
+        known = self.observations.open(news.project, DRIFT, [*news.compared, *news.unseen, *ended])
         found = {key: row for key, (row, differences) in news.compared.items() if differences.counted}
         after = [drift_episode(one, news.time, one.key in found, one.key in news.unseen) for one in known.values()]
         self.observations.save_many(after)

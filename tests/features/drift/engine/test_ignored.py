@@ -10,8 +10,9 @@ from heatlite.core.errors import HTTPBadRequest, StackValidationFailed
 from heatlite.core.json import JsonMap
 from heatlite.engine.state.requests import StackRequest
 from heatlite.features.drift.states import DriftState
+from heatlite.features.drift.store.store import DriftQuery, DriftStore
 from heatlite.store.records import StackRecord
-from tests.engine.conftest import Engine, resource, template, thing
+from tests.engine.conftest import ADMIN, Engine, resource, template, thing
 from tests.features.drift.engine.test_drift import drift, told
 from tests.features.drift.engine.test_reverting import revert
 from tests.tables import few
@@ -86,13 +87,69 @@ def test_in_a_group(engine: Engine) -> None:
     assert [state_of(engine, below, name) for name in "01"] == [(DriftState.IN_SYNC, 0, 1)] * 2
 
 
-def test_adding_one_touches_no_object(engine: Engine) -> None:
+def counted(engine: Engine, stack: StackRecord) -> tuple[int, int, list[str], dict[str, int], list[str]]:
+    """Return what numbers, pages, stacks, metrics and reasons say about drift."""
+    rows = engine.store.of(DriftStore)
+    numbers, page = rows.counts("demo"), rows.page("demo", DriftQuery((DriftState.DRIFTED,), limit=10))
+    fact: Any = rows.stack_facts([stack.id], [stack.id])[stack.id]["drift"]
+    gauges = {one.name: one.values[()] for one in rows.totals()}
+    facts = engine.components.reasons.of_stack(ADMIN, engine.get(stack)).facts
+    why = [one.path or "" for one in facts if one.code == "drift"]
+    return numbers.drifted, fact["drifted"], [one.name for one in page], gauges, why
+
+
+def agreeing(*names: str) -> tuple[int, int, list[str], dict[str, int], list[str]]:
+    number = len(names)
+    gauges = {
+        "heatlite_resources_drifted": number,
+        "heatlite_resources_drift_unknown": 0,
+        "heatlite_stacks_drifted": min(number, 1),
+    }
+    return number, number, [*names], gauges, [*names]
+
+
+@pytest.mark.database
+def test_adding_one_touches_no_object_and_counts_at_once(engine: Engine) -> None:
     stack = engine.check(engine.create(template(a=drifting())))
+    assert counted(engine, stack) == agreeing("a")
     mark = engine.now_on(stack)
     stack = engine.put(stack, template(a=drifting(**IGNORED)))
-    assert [line for line in engine.told(stack, mark) if line.startswith("a ")] == []
+    assert [line for line in engine.told(stack, mark) if line.startswith("a ")] == ["a DRIFT_ENDED"]
+    assert (state_of(engine, stack, "a"), counted(engine, stack)) == ((DriftState.IN_SYNC, 0, 1), agreeing())
     stack = engine.check(stack)
     assert told(engine, stack) == ["a DRIFT_DETECTED /value", "a DRIFT_ENDED /value"]
+    stack = engine.put(stack, template(a=drifting()))  # what is ignored no more is drift again
+    assert (state_of(engine, stack, "a"), counted(engine, stack)) == ((DriftState.DRIFTED, 1, 0), agreeing("a"))
+    stack = engine.check(stack)
+    assert told(engine, stack) == ["a DRIFT_DETECTED /value", "a DRIFT_ENDED /value", "a DRIFT_DETECTED /value"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_group", [True, False])
+def test_an_environment_that_ignores_more_counts_at_once(engine: Engine, is_group: bool) -> None:
+    """The members of a group, and what is in a nested stack."""
+    files = {} if is_group else {"child.yaml": json.dumps(template(x=drifting()))}
+    group = {"type": "OS::Heat::ResourceGroup", "properties": {"count": 2, "resource_def": drifting()}}
+    document = template(n=group if is_group else {"type": "child.yaml"})
+    stack = engine.check(engine.create(document, files=files))
+    (below,) = engine.store.stacks.descendants(stack)
+    names = "01" if is_group else "x"
+    assert [state_of(engine, below, name) for name in names] == [(DriftState.DRIFTED, 1, 0)] * len(names)
+    environment = {"resource_registry": {"resources": {"n": {"ignore_drift": ["/value"]}}}}
+    stack = engine.put(stack, document, files=files, environment=environment)
+    assert [state_of(engine, below, name) for name in names] == [(DriftState.IN_SYNC, 0, 1)] * len(names)
+
+
+@pytest.mark.slow
+def test_a_rollback_counts_as_before(engine: Engine) -> None:
+    stack = engine.check(engine.create(template(a=drifting())))
+    failing = {"a": drifting(**IGNORED), "b": thing(fail=True, depends_on="a")}
+    stack = engine.put(stack, template(**failing), disable_rollback=False)
+    assert (stack.verb, stack.status) == ("ROLLBACK", "COMPLETE")
+    assert state_of(engine, stack, "a") == (DriftState.DRIFTED, 1, 0)
+    stack = engine.put(stack, template(**failing), disable_rollback=True)
+    assert (stack.status, state_of(engine, stack, "a")) == ("FAILED", (DriftState.IN_SYNC, 0, 1))
+    assert state_of(engine, engine.check(stack), "a") == (DriftState.IN_SYNC, 0, 1)
 
 
 @pytest.mark.parametrize(

@@ -3,18 +3,21 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heatlite.core.differences import Difference, Differences
+from heatlite.core.differences import MAX_DIFFERENCES, Difference, Differences
+from heatlite.engine.types.differences import judged as judge
 from heatlite.features.drift.states import (
     DETECTED,
     ENDED,
     DriftRecord,
     DriftState,
     compared,
+    judged,
     top,
     turn,
     unseen,
     updated,
 )
+from heatlite.template.ignored import Ignored
 from tests.tables import table
 
 NEW = DriftRecord("r", "p", "s", "s", DriftState.UNKNOWN)
@@ -39,6 +42,35 @@ def test_a_check_that_could_not_look_ends_nothing() -> None:
     assert (later.state, later.since, later.unknown_since) == (DriftState.DRIFTED, 1.0, 2.0)
     assert later.differences == known.differences
     assert unseen(compared(NEW, differences(), 1.0), 2.0).state is DriftState.UNKNOWN
+
+
+@table(
+    "path, was, entries, is_",
+    [
+        ("/metadata/tier", False, ["/metadata/tier"], True),
+        ("/metadata/tier", False, ["/metadata"], True),
+        ("/metadata/tier", False, ["*"], True),
+        ("/metadata/tier", True, ["/name"], False),
+        ("/metadata/tier", True, [], False),
+        ("/metadata", True, ["/metadata/tier"], True),  # larger than the entry: only a check can tell
+        ("/metadata", False, ["/metadata/tier"], False),
+        ("/metadata/******", True, ["/metadata/tier"], True),  # the key is hidden
+        ("/metadata/******", False, ["/metadata"], True),
+        ("/rules/-", False, ["/rules"], True),
+    ],
+)
+def test_a_definition_judges_what_is_known(path: str, was: bool, entries: list[str], is_: bool) -> None:
+    known = Differences((Difference(path, 1, 2, was),), True)
+    assert judge(known, Ignored(entries)) == Differences((Difference(path, 1, 2, is_),), True)
+
+
+def test_another_definition_ends_no_drift_that_may_be_larger() -> None:
+    many = differences(*(f"/metadata/{at}" for at in range(MAX_DIFFERENCES)))
+    known = compared(NEW, many, 1.0)
+    assert judged(known, judge(many, Ignored(["/metadata"])), 2.0) == known
+    few = compared(NEW, differences("/name"), 1.0)
+    after = judged(unseen(few, 2.0), judge(differences("/name"), Ignored(["*"])), 3.0)
+    assert (after.state, after.since, after.number, after.ignored) == (DriftState.UNKNOWN, None, 0, 1)
 
 
 steps = st.one_of(

@@ -237,6 +237,21 @@ def test_what_was_put_back_meanwhile_is_disputed_until_a_check(drifting: Driftin
 
 
 @pytest.mark.slow
+def test_an_update_that_ignores_the_drift_ends_it(drifting: Drifting) -> None:
+    drifting.policy(drift="propose", grace=0)
+    drifting.change("g/2", "other")
+    drifting.check()
+    drifting.pass_(90)
+    assert {one.path: one.state for one in drifting.found()} == {"g/2": "PROPOSED", "other": "PROPOSED"}
+    blocks = {"resource_registry": {"resources": {"g": {"ignore_drift": ["*"]}}}}
+    drifting.engine.patch(drifting.stack, environment=blocks)
+    drifting.sweep(2)
+    open_ = {one.path: one.state for one in drifting.found() if one.closed_at is None}
+    assert open_ == {"other": "PROPOSED"}
+    assert drifting.told(drifting.found("g/2")[0].id) == ("CLOSED", "resolved")
+
+
+@pytest.mark.slow
 def test_failed_reverts_suspend_the_reverts_of_a_scope_only(drifting: Drifting) -> None:
     drifting.policy(**AUTO, give_up_after=1, mode="auto", min_healthy=7200)
     drifting.confirmed()
