@@ -451,17 +451,15 @@ class Execution:
         stack = self._aftermath.end(stack)
         self._unit_of_work.record_event(stack_event(stack, parts.clock.now()))
         if self.action.verb is Verb.SNAPSHOT:
-            snapshot_id = self.action.inputs.snapshot or ""
-            also = partial(write_snapshot, parts.store, stack, self._rows(), snapshot_id)
+            also = partial(write_snapshot, parts.store, stack, self._rows(), self.action.inputs.snapshot or "")
         if succeeded and self.action.parent_id is None and self._stack.verb in ROLLED_BACK:  # for nested stacks, too
             entries = self.action.inputs.resources if self.action.verb is Verb.ADOPT else None
             also = partial(declare, parts.store, stack, self.action.requested_by, parts.clock.now(), entries=entries)
         if self.action.verb is Verb.UPDATE:
-            now, definition = parts.clock.now(), partial(parts.definitions.of, stack)
-            also = partial(judge, parts.store, self.action, self._unit_of_work.rows, definition, now, also)
+            definition_of = parts.definitions.of
+            also = partial(judge, parts.store, parts.clock, definition_of, stack, self.action, self._rows(), also)
         if succeeded:
-            # A successful rollback still reports the failure that caused it.
-            result = self._commits.data.rolled_back_after or result
+            result = self._commits.data.rolled_back_after or result  # a rollback still reports the failure
         self._commit(stack, result, also)
 
     @property
