@@ -39,6 +39,7 @@ class Keystone:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # else a body waits until its head is acknowledged: 40 ms
 
             def log_message(self, *_: object) -> None:
                 pass

@@ -4,10 +4,12 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler
+from io import BytesIO
 from pathlib import Path
 from socketserver import ThreadingMixIn
 from threading import Thread
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+from wsgiref.simple_server import ServerHandler, WSGIRequestHandler, WSGIServer, make_server
 
 import pytest
 
@@ -36,7 +38,22 @@ class Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
 
 
-class Quiet(WSGIRequestHandler):
+class Kept(WSGIRequestHandler):
+    """A connection that answers many requests: each new one costs a thread and a connection to the database."""
+
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1  # an answer is one packet: for the second one the first would have to be acknowledged
+    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_TRACE = lambda self: self.answer()
+    handle = BaseHTTPRequestHandler.handle
+
+    def answer(self) -> None:
+        """Answer one request, whose body is read whatever the application does with it."""
+        body = BytesIO(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+        handler = ServerHandler(body, self.wfile, self.get_stderr(), self.get_environ())
+        handler.http_version = "1.1"
+        handler.request_handler = self  # type: ignore[attr-defined]  # it logs there
+        handler.run(self.server.get_app())  # type: ignore[attr-defined]
+
     def log_message(self, _format: str, *_arguments: object) -> None:
         """Say nothing."""
 
@@ -50,7 +67,7 @@ def heat(own_heat: Heat) -> Heat:
 @pytest.fixture
 def port(heat: Heat) -> Iterator[int]:
     """The port of `heat`'s application on the loopback address."""
-    with make_server("127.0.0.1", 0, heat.wsgi, Server, Quiet) as server:
+    with make_server("127.0.0.1", 0, heat.wsgi, Server, Kept) as server:
         thread = Thread(target=server.serve_forever)
         thread.start()
         yield server.server_port

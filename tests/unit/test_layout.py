@@ -1,9 +1,10 @@
 """Layout of the package: sizes of files and classes, folders of unit tests."""
 
 import ast
+import gc
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from configparser import ConfigParser
 from pathlib import Path
 
@@ -22,9 +23,14 @@ Nodes = Mapping[Path, Sequence[ast.AST]]
 
 
 @pytest.fixture(scope="module")
-def nodes() -> Nodes:
-    """All nodes of each source file. To parse takes longer than each test."""
-    return {path: [*ast.walk(ast.parse(text))] for path, text in SOURCES.items()}
+def nodes() -> Iterator[Nodes]:
+    """All nodes of each source file. To parse takes longer than each test.
+
+    A garbage collector that looks at a million of them again and again takes as long once more.
+    """
+    gc.disable()
+    yield {path: [*ast.walk(ast.parse(text))] for path, text in SOURCES.items()}
+    gc.enable()
 
 
 def test_each_folder_of_the_unit_tests_is_a_package() -> None:
