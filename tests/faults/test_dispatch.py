@@ -25,8 +25,8 @@ from tests.faults.operations import OPERATIONS, ask
 from tests.faults.servers import KINDS, Redis, Server
 from tests.waiting import eventually
 
-OUTAGE = 60.0
-"""Seconds that a broker is away."""
+OUTAGE = 20.0
+"""Seconds that a broker is away: workers try it again several times, with growing pauses."""
 
 HOOKS = Path(__file__).parent / "hooks"
 
