@@ -6,7 +6,7 @@ from typing import TypeVar
 
 PATIENCE = 240
 """Seconds before a test that waits fails. Long, because the machine may be busy."""
-FIRST_PAUSE, LAST_PAUSE = 0.002, 0.05
+FIRST_PAUSE, LAST_PAUSE = 0.005, 0.05
 
 Found = TypeVar("Found")
 
@@ -23,4 +23,4 @@ def eventually(happened: Callable[[], Found | None], what: str = "it happens", s
             return found
         waited = time.monotonic() - started
         assert waited < seconds, f"never happened: {what}"
-        time.sleep(min(max(waited / 10, FIRST_PAUSE), LAST_PAUSE))
+        time.sleep(min(max(waited / 3, FIRST_PAUSE), LAST_PAUSE))
