@@ -144,7 +144,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"], timeout=PATIENCE)
+        # Without the process that stands in for a GPU.
+        words = ["--no-sandbox", "--disable-gpu"]
+        started = driver.chromium.launch(executable_path=str(CHROMIUM), args=words, timeout=PATIENCE)
         yield started
         started.close()
 
