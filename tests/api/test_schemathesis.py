@@ -39,7 +39,10 @@ class Server(ThreadingMixIn, WSGIServer):
 
 
 class Kept(WSGIRequestHandler):
-    """A connection that answers many requests: each new one costs a thread and a connection to the database."""
+    """A connection that answers many requests.
+
+    Each new one costs a thread and a connection to the database.
+    """
 
     protocol_version = "HTTP/1.1"
     wbufsize = -1  # an answer is one packet: for the second one the first would have to be acknowledged
