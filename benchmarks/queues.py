@@ -52,8 +52,8 @@ def heatlite(broker: str, prefix: str, take: Take | None) -> Send:
 
 def _worker_program(settings: "Settings", broker: str, take: Take) -> Send:
     """Return a call that runs a worker program in the main thread."""
-    from heatlite.engine.dispatch.local import Slots
     from heatlite.engine.dispatch.program import WorkerProgram
+    from heatlite.engine.dispatch.slots import Slots
     from heatlite.store.records import ActionRecord
 
     class Receiving:

@@ -37,7 +37,7 @@ from heatlite.engine.admission.offered_types import OfferedTypes
 from heatlite.engine.admission.preparation import Preparation
 from heatlite.engine.dispatch import Dispatcher
 from heatlite.engine.dispatch.hints import Hint, Hints
-from heatlite.engine.dispatch.local import LocalDispatcher, Slots
+from heatlite.engine.dispatch.slots import Slots
 from heatlite.engine.execution.action_log import report_moves
 from heatlite.engine.execution.worker import Worker
 from heatlite.engine.operations.scheduled_actions import ScheduledActions
@@ -116,7 +116,7 @@ class Embedded(Struct, frozen=True):
     def close(self) -> None:
         """Release unfinished actions, and close the database."""
         if self.dispatcher is not None:
-            self.dispatcher.detach()
+            self.dispatcher.worker = None
         for work in self.works.values():
             work.stop()
         if self.worker is not None:
@@ -268,7 +268,7 @@ def embedded(
     sinks.start()
     for work in works.values():
         work.start(one_command)
-    dispatcher.attach(worker)
+    dispatcher.worker = worker
     make_app = cache(partial(_create_app, components, one_command))
     return Embedded(make_app, components, meter, dispatcher, timer, worker, sinks, works, lock)
 
@@ -340,10 +340,8 @@ def _dispatcher(settings: Settings, store: Store) -> Dispatcher:
     Raises BadSetting, MissingLibrary.
     """
     if settings.broker is None:
-        dispatcher: Dispatcher = LocalDispatcher()
-    else:
-        dispatcher = distributed()(settings, settings.broker, store.stacks.name_of)
-    return dispatcher
+        return Dispatcher()
+    return distributed()(settings, settings.broker, store.stacks.name_of)
 
 
 def distributed() -> "type[CeleryDispatcher]":

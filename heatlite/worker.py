@@ -15,7 +15,7 @@ from heatlite.core.config import Settings, load
 from heatlite.core.runtime.garbage import freeze_loaded
 from heatlite.core.runtime.logs import logged
 from heatlite.core.runtime.meter import Meter
-from heatlite.engine.dispatch.local import Slots
+from heatlite.engine.dispatch.slots import Slots
 from heatlite.feature import installed
 from heatlite.serving import preflight
 

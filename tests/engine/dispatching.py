@@ -68,12 +68,16 @@ class Kept:
         elif self._is_open:
             (self._work if self._has_worker else self._requests).announce(announcement)
 
-    def attach(self, worker: WorkerPort) -> None:
-        self._has_worker = True
-        self._relay.begin(worker)
+    @property
+    def worker(self) -> WorkerPort | None:
+        return None
 
-    def detach(self) -> None:
-        if self._has_worker:
+    @worker.setter
+    def worker(self, worker: WorkerPort | None) -> None:
+        if worker is not None:
+            self._has_worker = True
+            self._relay.begin(worker)
+        elif self._has_worker:
             self._relay.end()
 
     def close(self) -> None:

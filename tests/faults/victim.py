@@ -9,8 +9,7 @@ from typing import Any
 from heatlite import wiring
 from heatlite.core.config import Settings
 from heatlite.core.errors import CommitUnanswered, DatabaseUnavailable
-from heatlite.engine.dispatch import ClaimFilter
-from heatlite.engine.dispatch.local import LocalDispatcher
+from heatlite.engine.dispatch import ClaimFilter, Dispatcher
 from heatlite.store.actions.table import LIVE
 from heatlite.wiring import Embedded
 from tests.crash.victim import SURVIVED, bomb
@@ -43,7 +42,7 @@ def ticking(call: Callable[..., Any], commits: Callable[[Any], bool]) -> Callabl
     return ticks
 
 
-class OfZone(LocalDispatcher):
+class OfZone(Dispatcher):
     """An engine for the work of one zone only: leftovers of others are not for it."""
 
     zone = ""
@@ -69,7 +68,7 @@ def run(
     os.environ["EXAMPLE_FILES"] = files  # who forks it may be older than the test
     put_bomb(settings.database)
     OfZone.zone = name
-    wiring.LocalDispatcher = OfZone  # type: ignore[misc]
+    wiring.Dispatcher = OfZone  # type: ignore[misc]
     server = wiring.embedded(settings)
     bomb.arm(commits, after)
     eventually(lambda: asked(server, operation, name), "the operation is accepted")

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from heatlite.core.config import load
-from heatlite.engine.dispatch.local import Slots
 from heatlite.engine.dispatch.program import WorkerProgram
+from heatlite.engine.dispatch.slots import Slots
 from heatlite.feature import installed
 from heatlite.store.records import ActionRecord
 

@@ -127,7 +127,7 @@ class Machines:
         for worker in self._workers:
             worker.kill()
         for one in self._all:
-            one.detach()
+            one.worker = None
             one.close()
 
 
@@ -192,7 +192,7 @@ def test_two_workers_share(machines: Machines) -> None:
 
 def test_the_worker_of_the_same_process_is_called_directly(machines: Machines, broker: Broker) -> None:
     worker, both = Woken(), machines.api()
-    both.attach(worker)
+    both.worker = worker
     both.announce(Announcement("a", WorkKind.STACK, None, is_ready=False))
     assert worker.woken == 1
     both.announce(ready("b"))

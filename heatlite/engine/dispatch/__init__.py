@@ -31,24 +31,23 @@ class ClaimFilter(Struct, frozen=True):
     """None: all zones. Actions without a zone are for every worker."""
 
 
-class Dispatcher(Protocol):
-    """Notifies workers of announcements."""
+class Dispatcher:
+    """Notifies the worker of this process of announcements."""
 
-    claim_filter: ClaimFilter
-    """Limits of the worker of this process, as the settings have them."""
+    def __init__(self) -> None:
+        self.claim_filter = ClaimFilter()
+        """Limits of the worker of this process, as the settings have them."""
+        self.worker: WorkerPort | None = None
+        """The worker of this process, while it runs."""
 
-    def announce(self, announcement: Announcement) -> None:
+    def announce(self, announcement: Announcement) -> None:  # noqa: ARG002 - for others
         """Notify workers. Called after a commit, by the thread that made it.
 
         Returns at once and never raises.
         """
-
-    def attach(self, worker: WorkerPort) -> None:
-        """Register the worker of this process."""
-
-    def detach(self) -> None:
-        """Remove the worker of this process."""
+        worker = self.worker
+        if worker is not None:
+            worker.wake()
 
     def close(self) -> None:
         """Send the remaining announcements and stop."""
-

@@ -22,7 +22,7 @@ from heatlite.core.redaction import masking
 from heatlite.core.runtime.extras import MissingLibrary
 from heatlite.core.runtime.logs import logged
 from heatlite.core.status import WorkKind
-from heatlite.engine.dispatch import ClaimFilter, WorkerPort
+from heatlite.engine.dispatch import ClaimFilter, Dispatcher
 from heatlite.store.records import Announcement
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ KEEP_ALIVE = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 10, socket.TCP_KEEP
 """TCP keepalive: detects a silently lost broker after two minutes."""
 
 
-class CeleryDispatcher:
+class CeleryDispatcher(Dispatcher):
     """Sends hints to the workers of all machines."""
 
     def __init__(
@@ -61,11 +61,11 @@ class CeleryDispatcher:
         Raises BadSetting for an unusable URL.
         """
         self.check_broker(broker)
+        super().__init__()
         self.claim_filter = ClaimFilter(settings.kinds, frozenset(filter(None, [settings.worker_zone])))
         self._prefix = settings.queue_prefix
         self._app = application(settings, broker)
         self._shown = Shown(stack_name)
-        self._worker: WorkerPort | None = None
         self._unsent: queue.SimpleQueue[Announcement | None] = queue.SimpleQueue()
         self._sender = threading.Thread(target=self._send_all, name="hints", daemon=True)
         self._sender.start()
@@ -94,19 +94,9 @@ class CeleryDispatcher:
 
         A worker elsewhere that runs the action polls its controls itself.
         """
-        worker = self._worker
-        if worker is not None:
-            worker.wake()
+        super().announce(announcement)
         if announcement.is_ready and self._unsent.qsize() < MAX_UNSENT:
             self._unsent.put(announcement)
-
-    def attach(self, worker: WorkerPort) -> None:
-        """Register the worker to wake."""
-        self._worker = worker
-
-    def detach(self) -> None:
-        """Remove the worker."""
-        self._worker = None
 
     def close(self) -> None:
         """Send the remaining hints, unless the broker takes too long."""

@@ -23,7 +23,7 @@ from heatlite.core.runtime import logs
 from heatlite.core.status import WorkKind
 from heatlite.engine.dispatch import ClaimFilter
 from heatlite.engine.dispatch.distributed import BROKER_TIMEOUT, TASK, Shown, application
-from heatlite.engine.dispatch.local import Slots
+from heatlite.engine.dispatch.slots import Slots
 from heatlite.store.records import ActionRecord
 
 log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from math import inf
 
 from heatlite.core.clock import Clock
 from heatlite.core.runtime.meter import Meter
-from heatlite.engine.dispatch.local import Slots
+from heatlite.engine.dispatch.slots import Slots
 from heatlite.engine.execution.attempts import Attempt, AttemptTable, Reads
 from heatlite.store.actions.claims import max_takeovers
 from heatlite.store.store import Store

@@ -19,7 +19,7 @@ from heatlite.core.runtime.logs import logged
 from heatlite.core.runtime.meter import Meter
 from heatlite.core.runtime.timer import Timer
 from heatlite.core.status import Result
-from heatlite.engine.dispatch.local import Slots
+from heatlite.engine.dispatch.slots import Slots
 from heatlite.engine.execution.action_log import about_action
 from heatlite.engine.execution.attempts import WITH_SLOT, Attempt, AttemptTable
 from heatlite.engine.execution.claiming import Claiming

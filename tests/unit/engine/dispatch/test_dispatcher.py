@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from heatlite.core.status import WorkKind
-from heatlite.engine.dispatch.local import LocalDispatcher
+from heatlite.engine.dispatch import Dispatcher
 from heatlite.store.records import Announcement
 
 
@@ -22,12 +22,12 @@ class Worker:
 
 
 def test_the_worker_is_woken_while_it_is_attached() -> None:
-    local, worker = LocalDispatcher(), Worker()
+    local, worker = Dispatcher(), Worker()
     local.announce(Announcement("a", WorkKind.STACK, None, is_ready=True))
-    local.attach(worker)
+    local.worker = worker
     local.announce(Announcement("a", WorkKind.STACK, "north", is_ready=True))
     local.announce(Announcement("a", WorkKind.CHECK, None, is_ready=False))
-    local.detach()
+    local.worker = None
     local.announce(Announcement("a", WorkKind.STACK, None, is_ready=True))
     local.close()
     assert worker.woken == 2
