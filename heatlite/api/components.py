@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from heatlite.engine.operations.membership.joining import Joins
     from heatlite.engine.operations.membership.leaving import Leaving
     from heatlite.engine.operations.membership.member_moves import MemberMoves
+    from heatlite.engine.operations.membership.next_plans import NextPlans
     from heatlite.engine.operations.membership.policies import GroupPolicies
     from heatlite.engine.operations.membership.writing import MembershipWriter
     from heatlite.engine.operations.protection import Protection
@@ -180,16 +181,22 @@ class Components(Struct, frozen=True, dict=True):
         return MembershipWriter(self._parts)
 
     @LockedCachedProperty
+    def _next_plans(self) -> "NextPlans":
+        from heatlite.engine.operations.membership.next_plans import NextPlans
+
+        return NextPlans(self.store, self.engine_services)
+
+    @LockedCachedProperty
     def joins(self) -> "Joins":
         from heatlite.engine.operations.membership.joining import Joins
 
-        return Joins(self.store, self.admission, self.groups, self._membership)
+        return Joins(self.store, self.admission, self.groups, self._membership, self._next_plans)
 
     @LockedCachedProperty
     def leaving(self) -> "Leaving":
         from heatlite.engine.operations.membership.leaving import Leaving
 
-        return Leaving(self.store, self.admission, self.groups, self._membership)
+        return Leaving(self.store, self.admission, self.groups, self._membership, self._next_plans)
 
     @LockedCachedProperty
     def group_policies(self) -> "GroupPolicies":

@@ -1,24 +1,21 @@
 """Existing objects that become members of a group."""
 
-from collections.abc import Iterator
-
 from msgspec.structs import replace
 
 from heatlite.core.actions.payloads import ActionData, MemberChange
 from heatlite.core.context import Context
 from heatlite.core.errors import ImportDiffers, InvalidValue, PlanChanged
-from heatlite.core.redaction.masking import MASK, Mask
 from heatlite.engine.admission.admission import Admission
 from heatlite.engine.admission.claims import ChangeKind, PreparedRequest, tries_again
 from heatlite.engine.operations.groups import Groups, later_change
 from heatlite.engine.operations.membership.entrants import Entrant, EntrantReader, Entrants
-from heatlite.engine.operations.membership.writing import FoundGroup, MembershipDraft, MembershipWriter, further
+from heatlite.engine.operations.membership.next_plans import NextPlans
+from heatlite.engine.operations.membership.writing import FoundGroup, MembershipDraft, MembershipWriter
 from heatlite.engine.planning.group_changes import within_limits
-from heatlite.engine.planning.plan import Outcome
 from heatlite.engine.preview.preview_views import detailed_plan, plan_entry
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.group_requests import DifferenceMode, JoinRequest, body_of
-from heatlite.engine.state.requests import PropertyChange, ShownPlan
+from heatlite.engine.state.requests import ShownPlan
 from heatlite.engine.types.adopted_objects import AdoptedObjects, LiveObject
 from heatlite.engine.types.type_calls import type_code
 from heatlite.store.records import ActionRecord, StackRecord
@@ -30,8 +27,11 @@ JOINED = "Joined group {}"
 class Joins:
     """Takes existing objects into groups without a changing call of their cloud."""
 
-    def __init__(self, store: Store, admission: Admission, groups: Groups, writer: MembershipWriter) -> None:
+    def __init__(
+        self, store: Store, admission: Admission, groups: Groups, writer: MembershipWriter, next_plans: NextPlans
+    ) -> None:
         self._store = store
+        self._next_plans = next_plans
         self._admission = admission
         self._groups = groups
         self._writer = writer
@@ -132,19 +132,18 @@ class Joins:
         return replace(draft, plan=self._plan(draft, entry, self._groups.path(stack, name))), entry
 
     def _plan(self, draft: MembershipDraft, entry: Entrants, path: tuple[str, ...]) -> ShownPlan:
-        """Return the plan of what enters."""
-        mask = self._writer.reader.mask(draft.place.owner)
+        """Return the plan of what enters, and of the next update of the tree.
+
+        If an action of its own has to follow, that is the update of the group.
+        """
         entries = [plan_entry((*path, *one.path), one.row, "join", _cause(one)) for one in entry.objects]
-        for each in entry.stacks:
-            member = (*path, each.member.name)
-            entries.append(plan_entry(member, replace(each.member, physical_id=None), "join"))
-            entries += [plan_entry((*member, one.name), one, "create", "it has no object") for one in each.missing]
-        later = [
-            plan_entry((*path, *one.path), one.row, outcome.value, _why(one), tuple(_differences(one, mask)))
-            for one in entry.objects
-            if (outcome := one.decision.outcome) is not Outcome.KEEP
+        stacks = {(*path, one.member.name) for one in entry.stacks}
+        entries += [
+            plan_entry((*path, one.member.name), replace(one.member, physical_id=None), "join") for one in entry.stacks
         ]
-        return detailed_plan([*entries, *further(draft, path)], {}, later)
+        found = self._next_plans.of(draft, path)
+        entries += [one for one in found.at_once if one.path not in stacks]
+        return detailed_plan(entries, {}, found.later)
 
 
 def _require_equal(entry: Entrants) -> None:
@@ -159,21 +158,3 @@ def _require_equal(entry: Entrants) -> None:
 
 def _cause(one: Entrant) -> str:
     return f"not verified: {', '.join(one.seen.unverified)}" if one.seen.unverified else ""
-
-
-def _why(one: Entrant) -> str:
-    return "its object differs" if one.seen.differing else one.decision.cause
-
-
-def _differences(one: Entrant, mask: Mask) -> Iterator[PropertyChange]:
-    """Yield what the next update changes.
-
-    A property with a hidden value has stars on both sides: the object may have another secret there.
-    """
-    schema = one.wanted.kind.schema
-    for name in one.seen.differing:
-        sides = [properties.get(name) for properties in (one.row.properties, one.wanted.properties)]
-        told = [mask.json(schema.masked({name: side}).get(name)) for side in sides]
-        old, new = told if told == sides else (MASK, MASK)
-        replaces = one.decision.outcome is Outcome.REPLACE
-        yield PropertyChange(name=name, old=old, new=new, is_open=False, replaces=replaces, because_of=())

@@ -23,6 +23,7 @@ from heatlite.engine.admission.admission import Admission
 from heatlite.engine.admission.caller_context import restore_context
 from heatlite.engine.admission.claims import ChangeKind, PreparedRequest, tries_again
 from heatlite.engine.operations.groups import Groups, later_change
+from heatlite.engine.operations.membership.next_plans import NextPlans
 from heatlite.engine.operations.membership.writing import FoundGroup, MembershipDraft, MembershipWriter, further
 from heatlite.engine.planning.group_changes import change_members
 from heatlite.engine.planning.group_members import decisions, places, pool_change
@@ -42,8 +43,11 @@ LEFT_ALIVE = "Left group {}; its object stays, and no stack has it"
 class Leaving:
     """Takes members out of groups without a call of their cloud."""
 
-    def __init__(self, store: Store, admission: Admission, groups: Groups, writer: MembershipWriter) -> None:
+    def __init__(
+        self, store: Store, admission: Admission, groups: Groups, writer: MembershipWriter, next_plans: NextPlans
+    ) -> None:
         self._store = store
+        self._next_plans = next_plans
         self._admission = admission
         self._groups = groups
         self._writer = writer
@@ -95,14 +99,15 @@ class Leaving:
             self._groups.settle(context, back)
 
     def plan(self, context: Context, stack: StackRecord, name: str, asked: Leave) -> ShownPlan:
-        """Return the plan of `leave`.
+        """Return the plan of `leave`, with what the next update does then.
 
-        Writes nothing. Raises as `leave`, but passes locks and actions.
+        The digest leaves that out. Writes nothing. Raises as `leave`, but passes locks and actions.
         """
         nested = self._groups.members_of(self._groups.group(stack, name))
-        plan = self._draft(context, stack, name, nested, asked).plan
+        draft = self._draft(context, stack, name, nested, asked)
         added = self._admission.shown(self._asked(context, stack, name, nested, asked))
-        return replace(plan, details={**plan.details, **added})
+        later = self._next_plans.of(draft, self._groups.path(stack, name)).later
+        return replace(draft.plan, details={**draft.plan.details, **added}, later=tuple(later))
 
     def _asked(
         self, context: Context, stack: StackRecord, name: str, nested: StackRecord, asked: Leave

@@ -85,6 +85,11 @@ class MembershipDraft(Struct, frozen=True):
     """Nested stacks of members that enter."""
 
     @property
+    def group(self) -> ResourceRecord:
+        """The row of the group afterwards."""
+        return replace(self.place.group, data=dict(self.place.resource.data))
+
+    @property
     def rows(self) -> list[ResourceRecord]:
         """The rows of the nested stack afterwards."""
         gone = {row.id for row in self.gone}
@@ -167,7 +172,7 @@ class MembershipWriter(StackOperations):
         seen = store.objects_seen(news)
         store.resources.delete_many(news.gone)
         store.resources.insert_many(draft.new)
-        store.resources.save_many([replace(place.group, data=dict(place.resource.data))])
+        store.resources.save_many([draft.group])
         action = draft.order.action
         if not is_recorded:
             outputs = ActionOutputs(result=Result.OK, stack_status=state(Verb.UPDATE, Status.COMPLETE))

@@ -1,5 +1,6 @@
 """Joins and leaves of groups that are moves."""
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -11,9 +12,10 @@ from tests.api.conftest import Heat
 from tests.api.test_commands import Here
 from tests.databases import sqlite
 from tests.engine.conftest import resource, template
-from tests.tables import few
+from tests.tables import few, sampled
 
 NET = "OS::Neutron::Net"
+GROUPS = ("OS::Heat::ResourceGroup", "OS::Heat::AutoScalingGroup")
 MEMBER = resource(NET, name="lan")
 
 
@@ -34,7 +36,7 @@ def quiet(heat: Heat, path: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", few(["OS::Heat::ResourceGroup", "OS::Heat::AutoScalingGroup"]))
+@pytest.mark.parametrize("kind", few(GROUPS))
 def test_a_resource_joins_and_leaves_with_its_row(clouded: Heat, kind: str) -> None:
     heat, name = clouded, kind.rpartition("::")[2]
     path = heat.create(template(web=group(kind), lone=MEMBER, other=resource(NET, name="other")), name)
@@ -60,6 +62,45 @@ def test_a_resource_joins_and_leaves_with_its_row(clouded: Heat, kind: str) -> N
     back = heat.get(f"{path}/resources/web_{member}")["resource"]
     assert back["physical_resource_id"] == before["physical_resource_id"]
     quiet(heat, path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "is_stack", "number", "differs"),
+    sampled(product(GROUPS, (False, True), (1, 2), (False, True)), 8),
+)
+def test_law_the_next_plan_is_what_was_listed(
+    clouded: Heat, kind: str, is_stack: bool, number: int, differs: bool
+) -> None:
+    """Law 2.4 for resources that become members, and members that leave."""
+    heat, name = clouded, f"law-{kind[10:13]}-{is_stack:d}{number}{differs:d}"
+    parts = {"m": MEMBER, "o": resource(NET, name="o")}
+    files = {f"file:///{key}.yaml": dump(template(net=one)) for key, one in parts.items()}
+    member, other = ({"type": "file:///m.yaml"}, {"type": "file:///o.yaml"}) if is_stack else (MEMBER, resource(NET))
+    web: Any = resource(kind, count=1, resource_def=member)
+    if kind != "OS::Heat::ResourceGroup":
+        web = resource(kind, min_size=0, max_size=5, desired_capacity=1, resource=member)
+    lone = {f"lone{at}": other if differs else member for at in range(number)}
+    told = resource("OS::Heat::Value", value={"get_attr": ["web", "refs"]})
+    path = heat.create(template(web=web, told=told, **lone), name, files=files)
+    asked: Any = {"members": [{"resource": one} for one in lone], "changes": "list"}
+    shown = plan(heat, path, {"join": {**asked, "resource": "web"}})
+    came = [one["path"][1] for one in shown["resources"] if one["action"] == "move"]
+    heat.call("POST", f"{path}/resources/web/actions", {"join": {**asked, "plan_digest": shown["digest"]}}, 202)
+    assert left(heat, path) == shown["after"]
+    assert [one["path"][0] for one in shown["after"] if one["path"][0] != "web"] == ["told"]
+    heat.call("PATCH", path, {"files": files} if is_stack else {}, 202)
+    heat.settle(path)
+    quiet(heat, path)
+    asked = {"members": came, "into": name}
+    shown = plan(heat, path, {"leave": {**asked, "resource": "web"}})
+    heat.call("POST", f"{path}/resources/web/actions", {"leave": {**asked, "plan_digest": shown["digest"]}}, 202)
+    assert left(heat, path) == shown["after"]
+
+
+def left(heat: Heat, path: str) -> list[Any]:
+    """Return what the next update does."""
+    return [one for one in plan(heat, path, {})["resources"] if one["action"] != "keep"]
 
 
 def test_one_that_differs(clouded: Heat) -> None:
