@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from time import thread_time
+from typing import Final
 
 from msgspec import UNSET, UnsetType
 
@@ -10,6 +12,10 @@ from heatlite.features.rules.endpoints import Answers, EndpointAnswer, EndpointV
 from heatlite.features.rules.expressions import Bound, Variables, joined
 from heatlite.features.rules.scene import RuleScene, SeenResource
 from heatlite.features.rules.wire import Finding
+
+MOST_SECONDS: Final = 5.0
+"""Seconds of a processor for the expressions of an operation."""
+LATE = f"the rules of this plan take more than {MOST_SECONDS:g} seconds of a processor"
 
 
 class Judgement:
@@ -62,8 +68,10 @@ class Judgement:
 def judged(rules: Sequence[PlacedRule], occasion: Occasion, seen: RuleScene, answers: Answers) -> Judgement:
     """Ask all rules of an occasion. `answers` are those of their endpoints.
 
-    Findings are in the order of the plan. Those on the whole plan come first.
+    Findings are in the order of the plan. Those on the whole plan come first. Rules on resources that are left when
+    the time is over cannot be evaluated: each has one finding.
     """
+    end = thread_time() + MOST_SECONDS
     found = Judgement(bool(seen.resources) or occasion is Occasion.DELETE)
     asked = [one for one in rules if occasion in one.rule.on]
     about_plan = [one for one in asked if one.rule.for_ is About.PLAN]
@@ -73,10 +81,15 @@ def judged(rules: Sequence[PlacedRule], occasion: Occasion, seen: RuleScene, ans
         if rule.rule.endpoint:
             found.add_answer(rule, answers[rule])
         else:
-            found.add(rule, bound.result(rule.rule.expression), None)
+            found.add(rule, LATE if thread_time() >= end else bound.result(rule.rule.expression), None)
     about_resources = [one for one in asked if one.rule.for_ is About.RESOURCE]
     by_type: dict[tuple[str, str], tuple[list[PlacedRule], str, Variables]] = {}
-    for one in seen.resources if about_resources else ():
+    for number, one in enumerate(seen.resources if about_resources else ()):
+        if thread_time() >= end:
+            left = seen.resources[number:]
+            for rule in (one for one in about_resources if any(_is_about(one, each) for each in left)):
+                found.add(rule, LATE, None)
+            break
         if one.types not in by_type:
             mine = [rule for rule in about_resources if _is_about(rule, one)]
             at_once = joined([rule.rule.expression for rule in mine])

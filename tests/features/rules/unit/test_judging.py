@@ -1,5 +1,6 @@
 """Judgements: the strictest result, patterns of types, errors."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 
 from heatlite.features.change_policy.effective import Occasion, PlacedRule, PlanRule, PolicyOrigin, RuleResult
 from heatlite.features.rules.expressions import MANY
-from heatlite.features.rules.judging import judged
+from heatlite.features.rules.judging import MOST_SECONDS, judged
 from heatlite.features.rules.plan_lines import lines
 from heatlite.features.rules.scene import RuleScene, SeenResource
 
@@ -107,6 +108,25 @@ def test_a_rule_on_a_large_plan_is_exact_or_says_that_it_is_not(about: str, coun
             assert (said in one.message) != exact
     counted = rule(when=f"plan.counts.update == {count}", **about_one)
     assert [one.result for one in judged([counted], Occasion.UPDATE, scene, {}).findings] == [RuleResult.DENY]
+
+
+def test_a_limit_of_time_for_all_expressions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rules that are left then cannot be evaluated, and say so once each."""
+    quick, other = rule("quick", when="false", types=[TYPES[0]]), rule("other", types=[TYPES[2]])
+    whole, slow = rule("whole", when="false", **{"for": "plan"}), rule("slow", when="false", on_error="approve")
+    rules, plan = [quick, other, slow, whole], seen(*TYPES[:2] * 100)
+    assert judged(rules, Occasion.UPDATE, plan, {}).findings == []
+    for evaluated, late in ((0, ["whole", "quick", "slow"]), (2, ["quick", "slow"]), (200, ["slow"])):
+        asked = iter(range(1000))
+
+        def clock(asked: Iterator[int] = asked, evaluated: int = evaluated) -> float:
+            return 0.0 if next(asked) <= evaluated else MOST_SECONDS
+
+        monkeypatch.setattr("heatlite.features.rules.judging.thread_time", clock)
+        found = judged(rules, Occasion.UPDATE, plan, {})
+        assert [one.name for one in found.findings] == late and found.errors == len(late)
+        assert {(one.path, "seconds of a processor" in one.message) for one in found.findings} == {(None, True)}
+    assert found.strictest is RuleResult.APPROVE
 
 
 def test_an_alias_of_a_type_does_not_pass() -> None:
