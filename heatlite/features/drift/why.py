@@ -43,13 +43,14 @@ def _told(tree: ExplainedTree, one: Listed) -> Told:
     leaves = "leaves it as it is with ignore_drift in update_policy"
     ways.tell(leaves, f"heatlite up FILE -n {root.name}")
     since = to_text(drift.since)
+    places = "1 place" if drift.number == 1 else f"{drift.number} places"
     fact = Fact(
         code="drift",
         what="resource",
         path=path,
         id=one.resource_id,
         since=since,
-        text=f"drifted: {path}: {drift.number} properties or parts differ since {since}",
+        text=f"drifted: {path} differs in {places} since {since}",
         way_out=ways.steps,
     )
     return Told(fact, one.stack_id)

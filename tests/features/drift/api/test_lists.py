@@ -192,7 +192,7 @@ def test_the_command(heat: Heat, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     assert here("explain s") == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert "drifted: a: 1 properties or parts differ since" in told
+    assert "drifted: a differs in 1 place since" in told
     assert "heatlite drift revert s a puts it back, if it still differs" in told
     (action,) = heat.get("/actions?action=STACK_CHECK")["actions"]
     assert action["outputs"]["checked"]["drifted"] == 1
