@@ -86,22 +86,32 @@ def test_each_operation_and_each_result(heat: Heat, store: Store, operation: str
         rule("others", on=others),
         rule("each", on=[key], **{"for": "resource", "then": "warn"}),
     )
-    before = _content(store)
+    before = _content(heat, store)
     error = heat.call(method, url, body, 403).json["error"]
     assert error["type"] == "RuleDenied"
     told = [(one["name"], one["from"], one["result"], one["message"]) for one in error["rules"] if one["path"] is None]
     assert told == [("no", "project", "deny", "not here"), ("hm", "project", "warn", "look")]
     assert {one["name"] for one in error["rules"] if one["path"]} <= {"each"}
     assert "because of a rule of a change policy: no: not here" in error["message"]
-    assert _content(store) == before
+    assert _content(heat, store) <= before
     assert heat.get("/audit?limit=1")["audit"][0]["status"] == 403
     rules(heat, rule("hm", on=[key], then="warn"), rule("others", on=others))
     heat.call(method, url, body, code)
 
 
-def _content(store: Store) -> dict[str, Any]:
-    tables = ("stack", "resource", "action", "event", "template")
-    return {one: store.database.read(f"SELECT COUNT(*) FROM {one}", ()) for one in tables}
+def _content(heat: Heat, store: Store) -> set[tuple[object, ...]]:
+    """Return the rows of the project, and the templates of all projects.
+
+    Other tests of the server may have left something at work.
+    """
+    mine = "WHERE stack_id IN (SELECT id FROM stack WHERE project = ?)"
+    rows = [
+        row
+        for table in ("resource", "action", "event")
+        for row in store.database.read(f"SELECT '{table}', id FROM {table} {mine}", [heat.project])
+    ]
+    rows += store.database.read("SELECT 'stack', id FROM stack WHERE project = ?", [heat.project])
+    return {*rows, *store.database.read("SELECT 'template', id FROM template")}
 
 
 @pytest.mark.parametrize("operation", [*OPERATIONS])
@@ -111,12 +121,13 @@ def test_each_operation_that_needs_an_approval(heat: Heat, store: Store, operati
     path = heat.create(FULL)
     url = place(heat, path)
     rules(heat, rule("ask", on=[key], then="approve"), rule("hm", on=[key], then="warn"))
-    before = _content(store)
+    before = _content(heat, store)
     refusal = heat.call(method, url, body, 409)
     assert refusal.json["error"]["type"] == "ApprovalRequired"
     approval = heat.get(f"/approvals/{refusal.headers['X-Heatlite-Approval']}")["approval"]
     assert approval["because"] == ["rule:ask"]
-    assert {**_content(store), "event": before["event"]} == before
+    made = {kind for kind, _ in _content(heat, store) - before}
+    assert made <= {"event"}
     heat.call("POST", f"/approvals/{approval['id']}/approve", {"digest": approval["digest"]}, 202)
     heat.call(method, url, body, code)
 
