@@ -23,6 +23,14 @@ _RESULT = f"COALESCE(result, (SELECT status FROM action WHERE action.id = action
 """The result of a revision: the end of its action, unless the column has another."""
 
 
+def _selection(rows: Rows[Any]) -> str:
+    columns = ", ".join(_RESULT if name == "result" else name for name in rows.columns)
+    return f"SELECT {columns} FROM revision WHERE stack_id = ?"
+
+
+_SELECT, _SELECT_SUMMARIES = _selection(_ROWS), _selection(_SUMMARIES)
+
+
 class _RevisionTable(Table[RevisionRecord]):
     """Encrypts the secret of a webhook even if the stack is not sealed."""
 
@@ -67,22 +75,22 @@ class RevisionStore(FeatureStore):
 
     def of_stack(self, stack_id: str) -> list[RevisionSummary]:
         """Return the revisions of a stack, newest first."""
-        return _SUMMARIES.records(self._read(_SUMMARIES, "WHERE stack_id = ? ORDER BY number DESC", stack_id))
+        return _SUMMARIES.records(self.database.read(f"{_SELECT_SUMMARIES} ORDER BY number DESC", (stack_id,)))
 
     def last(self, stack_id: str) -> list[RevisionRecord]:
         """Return the newest revision of a stack, and before it the last that was reached.
 
         The newest comes first. Mostly it was reached, and is the only one.
         """
-        newest, order = "WHERE stack_id = ?", "ORDER BY number DESC LIMIT 1"
-        found = self._whole(f"{newest} {order}", stack_id)
+        newest = "ORDER BY number DESC LIMIT 1"
+        found = self._found(newest, stack_id)
         if found and not found[0].is_reached:
-            found += self._whole(f"{newest} AND {_RESULT} = ? {order}", stack_id, str(ActionStatus.SUCCEEDED))
+            found += self._found(f"AND {_RESULT} = ? {newest}", stack_id, str(ActionStatus.SUCCEEDED))
         return found
 
     def get(self, stack_id: str, number: int) -> RevisionRecord | None:
         """Return a revision. None: it is not kept any more."""
-        return next(iter(self._whole("WHERE stack_id = ? AND number = ?", stack_id, number)), None)
+        return next(iter(self._found("AND number = ?", stack_id, number)), None)
 
     def delete(self, stack_id: str, last: int, but: int) -> None:
         """Remove the revisions of a stack up to the number `last`, except `but`."""
@@ -101,9 +109,5 @@ class RevisionStore(FeatureStore):
         sql = "UPDATE revision SET result = ? WHERE stack_id = ? AND number = ?"
         self.database.send(sql, (str(ActionStatus.SUCCEEDED), stack_id, number))
 
-    def _whole(self, rest: str, *parameters: Value) -> list[RevisionRecord]:
-        return self._table.records(self._read(_ROWS, rest, *parameters))
-
-    def _read(self, rows: Rows[Any], rest: str, *parameters: Value) -> Sequence[Row]:
-        columns = ", ".join(_RESULT if name == "result" else name for name in rows.columns)
-        return self.database.read(f"SELECT {columns} FROM revision {rest}", parameters)
+    def _found(self, rest: str, *parameters: Value) -> list[RevisionRecord]:
+        return self._table.records(self.database.read(f"{_SELECT} {rest}", parameters))
