@@ -11,7 +11,7 @@ from heatlite.core.json import dump
 from tests.api.conftest import Heat
 from tests.api.test_commands import Here
 from tests.databases import sqlite
-from tests.engine.conftest import resource, template
+from tests.engine.conftest import param, resource, template
 from tests.tables import few, sampled
 
 NET = "OS::Neutron::Net"
@@ -74,9 +74,9 @@ def test_law_the_next_plan_is_what_was_listed(
 ) -> None:
     """Law 2.4 for resources that become members, and members that leave."""
     heat, name = clouded, f"law-{kind[10:13]}-{is_stack:d}{number}{differs:d}"
-    parts = {"m": MEMBER, "o": resource(NET, name="o")}
-    files = {f"file:///{key}.yaml": dump(template(net=one)) for key, one in parts.items()}
-    member, other = ({"type": "file:///m.yaml"}, {"type": "file:///o.yaml"}) if is_stack else (MEMBER, resource(NET))
+    named = template(parameters={"name": {"type": "string"}}, net=resource(NET, name=param("name")))
+    files = {"file:///m.yaml": dump(named)} if is_stack else {}
+    member, other = (resource("file:///m.yaml" if is_stack else NET, name=one) for one in ("lan", "other"))
     web: Any = resource(kind, count=1, resource_def=member)
     if kind != "OS::Heat::ResourceGroup":
         web = resource(kind, min_size=0, max_size=5, desired_capacity=1, resource=member)
@@ -89,7 +89,7 @@ def test_law_the_next_plan_is_what_was_listed(
     heat.call("POST", f"{path}/resources/web/actions", {"join": {**asked, "plan_digest": shown["digest"]}}, 202)
     assert left(heat, path) == shown["after"]
     assert [one["path"][0] for one in shown["after"] if one["path"][0] != "web"] == ["told"]
-    heat.call("PATCH", path, {"files": files} if is_stack else {}, 202)
+    heat.call("PATCH", path, {}, 202)
     heat.settle(path)
     quiet(heat, path)
     asked = {"members": came, "into": name}
