@@ -43,9 +43,9 @@ def whole(value: object) -> int | None:
 
     None for another value, and for UNKNOWN.
     """
-    if isinstance(value, str) and value.strip().isdecimal():
-        return int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    if type(value) is int:  # a bool is none
+        return value
+    return int(value) if isinstance(value, str) and value.strip().isdecimal() else None
 
 
 def found(find: Find, finder: str, key: object) -> Mapping[str, object]:

@@ -116,9 +116,10 @@ def converge(definition: Definition, rows: Iterable[ResourceRecord], values: Pla
 
 def _in_place(choice: Choice, wanted: ResourceDefinition) -> Choice:
     """Return the choice, for what is put back without another object."""
+    if not isinstance(wanted, PutBack) or wanted.own.is_gone:
+        return choice
     decision = choice.decision
-    in_place = decision.outcome in (Outcome.KEEP, Outcome.UPDATE) and decision.reason is not Reason.NOT_EVALUATED
-    if in_place or not isinstance(wanted, PutBack) or wanted.own.is_gone:
+    if decision.outcome in (Outcome.KEEP, Outcome.UPDATE) and decision.reason is not Reason.NOT_EVALUATED:
         return choice
     return Choice(ResourceDecision(Outcome.KEEP, decision.row, Reason.OUTSIDE))
 

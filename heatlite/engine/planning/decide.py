@@ -52,7 +52,10 @@ def choose(
         if facts.wanted.kind.gives_way and candidates[0].row.id > row.id:
             cause = "it takes back what its replacement has taken over"
             return ResourceDecision(Outcome.UPDATE, row, Reason.TAKEN_BACK, cause, before=_before(facts) or {})
-        decision = _decide_joined(facts, replaced_above) or decision
+        joined = _decide_joined(facts, replaced_above)
+        if joined is None:
+            return decision
+        decision = joined
     protected = facts.ask.protection() if decision.outcome is Outcome.REPLACE else None
     if protected is not None:
         cause = f"it would be replaced ({decision.cause}), but {protected.text}"
@@ -183,18 +186,24 @@ def _decide_state(facts: RowFacts) -> ResourceDecision | None:
     row = facts.row
     if facts.wanted.kind.anew_with_update and facts.involvement is Involvement.WHOLE and facts.ask.is_outdated():
         return ResourceDecision(Outcome.REPLACE, row, Reason.EVERY_UPDATE_REPLACES, "every update makes a new one")
+    decision = None if row.status is Status.COMPLETE else _decide_unfinished(facts)
+    if decision is None and facts.observed is None:
+        return ResourceDecision(Outcome.REPLACE, row, Reason.OBJECT_GONE, "its object is gone")
+    return decision
+
+
+def _decide_unfinished(facts: RowFacts) -> ResourceDecision | None:
+    """Decide about a row that has failed or is in progress; None: as if it were not."""
+    row = facts.row
     if row.status is Status.FAILED and row.verb is Verb.CHECK:
         return ResourceDecision(Outcome.REPLACE, row, Reason.UNHEALTHY, f"unhealthy: {row.status_reason}")
-    if row.verb is Verb.ADOPT and row.status is not Status.COMPLETE and row.physical_id is not None:
+    if row.verb is Verb.ADOPT and row.physical_id is not None:
         return ResourceDecision(
             Outcome.UPDATE, row, Reason.ADOPTION_FAILED, f"its adoption failed: {row.status_reason}"
         )
     if row.status is Status.FAILED and row.verb is not Verb.DELETE and facts.ask.needs_replace_failed():
         return ResourceDecision(Outcome.REPLACE, row, Reason.FAILED, f"{row.verb} failed: {row.status_reason}")
-    interrupted = _decide_interrupted(row) if row.status is Status.IN_PROGRESS else None
-    if interrupted is None and facts.observed is None:
-        return ResourceDecision(Outcome.REPLACE, row, Reason.OBJECT_GONE, "its object is gone")
-    return interrupted
+    return _decide_interrupted(row) if row.status is Status.IN_PROGRESS else None
 
 
 def _decide_interrupted(row: ResourceRecord) -> ResourceDecision | None:
@@ -342,22 +351,21 @@ def is_marked(row: ResourceRecord, nested_state: tuple[Verb, Status]) -> bool:
 def _is_joined_replaced(facts: RowFacts, replaced_above: frozenset[str]) -> bool:
     """Return True if an object that this one joins (`Resource.joins`) was replaced."""
     row, kind = facts.row, facts.wanted.kind
-    if not kind.joins or row.external_id is not None or not kind.has("update"):
+    if not kind.joins or row.external_id is not None:
         return False
-    if not kind.joins.isdisjoint(replaced_above):
-        return True
-    if row.verb is Verb.UPDATE and row.status is Status.FAILED:
-        return True  # The failed update may or may not have joined it.
-    return bool(_joined_anew(facts))
+    # A failed update may or may not have joined it.
+    is_doubted = row.status is Status.FAILED and row.verb is Verb.UPDATE
+    is_joined = is_doubted or not kind.joins.isdisjoint(replaced_above) or bool(_joined_anew(facts))
+    return is_joined and kind.has("update")
 
 
 def _joined_anew(facts: RowFacts) -> list[str]:
     """Return the names of joined resources whose object is new, or is taken back."""
     row, resources, joins = facts.row, facts.wanted.definition.resources, facts.wanted.kind.joins
-    required = resources[row.name].requires
+    required, chosen = resources[row.name].requires, facts.chosen
     joined = [name for name in row.requires if name in required and resources[name].mapped_type in joins]
-    taken_back = {name for name in joined if name in facts.chosen and facts.chosen[name].verb is Verb.DELETE}
-    return sorted(taken_back | _renewed(row, joined, facts.chosen)) if joined else joined
+    anew = _renewed(row, joined, chosen)
+    return sorted([name for name in joined if name in anew or chosen[name].verb is Verb.DELETE])
 
 
 def _joining(facts: RowFacts) -> frozenset[str]:

@@ -450,6 +450,8 @@ class Values:
         row = self.rows.get(name)
         if row is None or row.verb is Verb.INIT:
             return name
+        if row.physical_id is not None and self.resources.type_of(row).reference is Resource.reference:
+            return row.physical_id  # as of most: no resource is made for it
         with type_code():
             return self._resource(row).reference()
 

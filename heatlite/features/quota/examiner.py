@@ -1,7 +1,7 @@
 """Admission by quota: compares plans with quotas, and reserves room."""
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from enum import StrEnum
 from functools import cache, cached_property
 
@@ -30,9 +30,9 @@ from heatlite.features.quota.limits import (
     identify,
 )
 from heatlite.features.quota.metrics import EXAMINED
-from heatlite.features.quota.needs import PlanNeeds, ResourceNeeds, needs_of
+from heatlite.features.quota.needs import PlanNeeds, needs_of
 from heatlite.features.quota.sentences import shortage_text
-from heatlite.features.quota.store.records import Parts, Reservation
+from heatlite.features.quota.store.records import Reservation
 from heatlite.features.quota.store.store import QuotaStore, lock_place
 from heatlite.plugin.needs import Find
 from heatlite.plugin.registry import Registry
@@ -303,18 +303,10 @@ class QuotaClaim(Claim):
                 root_id=stack.root_id or stack.id,
                 holder=f"{action.name} of {stack.name}",
                 amounts=needs.amounts,
-                parts=_grouped(needs.parts),
+                parts=needs.parts,
                 read_at=self._reading.read_at,
             )
         )
-
-
-def _grouped(parts: Iterable[ResourceNeeds]) -> tuple[Parts, ...]:
-    """Return parts with the same amounts together."""
-    found: dict[tuple[tuple[str, int], ...], dict[str, str]] = {}
-    for one in parts:
-        found.setdefault(tuple(sorted(one.amounts.items())), {})[one.path] = one.row_id
-    return tuple(Parts(dict(amounts), paths) for amounts, paths in found.items())
 
 
 def shown(found: Assessment) -> JsonMap:

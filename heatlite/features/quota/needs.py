@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -9,9 +10,11 @@ from heatlite.core.errors import HeatliteError
 from heatlite.core.json import JsonMap
 from heatlite.engine.planning.decide import is_retained
 from heatlite.engine.planning.facts import Wanted
+from heatlite.engine.planning.group_members import asked_place, placed_at
 from heatlite.engine.planning.plan import Outcome
 from heatlite.engine.preview.preview import PreviewItem, StackPreview
-from heatlite.engine.types.type_calls import type_code
+from heatlite.engine.steps.pools import POOL_MEMBER
+from heatlite.features.quota.store.records import Parts
 from heatlite.plugin.needs import Find, Need
 from heatlite.plugin.nested import StackResource
 from heatlite.plugin.resource import ResourceType
@@ -26,15 +29,8 @@ NEW = (Outcome.CREATE, Outcome.CONTINUE, Outcome.REPLACE)
 ENDS = frozenset({Outcome.DELETE, Outcome.REPLACE})
 """Outcomes after which an object is gone."""
 
-
-class ResourceNeeds(Struct, frozen=True):
-    """A resource that needs room."""
-
-    path: str
-    """Names from the stack of the action, as ``web/0``."""
-    row_id: str
-    """The row of a former object; empty without one."""
-    amounts: Mapping[str, int]
+Needs: TypeAlias = tuple[Need, ...]
+NOTHING: Final[tuple[Needs, Needs]] = ((), ())
 
 
 class PlanNeeds(Struct, frozen=True):
@@ -46,7 +42,7 @@ class PlanNeeds(Struct, frozen=True):
     """Kinds of which the operation alone brings an amount."""
     limits_changed: Mapping[str, frozenset[str]] = {}
     """By kind, the projects whose limit the definition sets, by name or id."""
-    parts: tuple[ResourceNeeds, ...] = ()
+    parts: tuple[Parts, ...] = ()
     """Resources that get a new object."""
     freed: Mapping[str, int] = {}
     """By kind, the amounts of objects that are deleted at the end."""
@@ -59,25 +55,32 @@ class PlanNeeds(Struct, frozen=True):
 
 def needs_of(preview: StackPreview, find: Find) -> PlanNeeds:
     """Return the needs of a plan of a whole tree."""
-    total, freed, unknown, parts = dict[str, int](), Counter[str](), set[str](), list[ResourceNeeds]()
+    total, freed, unknown, parts = dict[str, int](), Counter[str](), set[str](), list[Parts]()
     limits: dict[str, set[str]] = {}
+    alike: dict[tuple[Needs, Needs], list[PreviewItem]] = {}
+    entering = 0
     for item in preview.changes():
         if item.outcome in ENDS:
             freed.update(_freed(item, preview, find))
-        after, before = _of_item(item, find)
-        if not after:
-            continue
+        entering += _enters_pool(item)
+        change = _of_item(item, find)
+        if change[0]:
+            alike.setdefault(change, []).append(item)
+    for (after, before), items in alike.items():
         for need in after:
             if need.limited_project:
                 limits.setdefault(need.kind, set()).add(need.limited_project)
             elif not need.known:
                 unknown.add(need.kind)
-        grown = _difference(added(after), added(before)) if before else added(after)
+        grown = _difference(added(after), added(before))
         for kind, amount in grown.items():
             known = total.get(kind, 0)
-            total[kind] = max(known, amount) if kind == LARGEST else known + amount
-        if grown and item.outcome in NEW:
-            parts.append(ResourceNeeds("/".join(item.path), item.row.id, grown))
+            total[kind] = max(known, amount) if kind == LARGEST else known + amount * len(items)
+        new = {"/".join(item.path): item.row.id for item in items if item.outcome in NEW} if grown else {}
+        if new:
+            parts.append(Parts(grown, new))
+    for kind, amount in added(_needs(preview.resources.type_named(POOL_MEMBER), {}, find)).items() if entering else ():
+        total[kind] = total.get(kind, 0) + amount * entering
     changed = {kind: frozenset(projects) for kind, projects in limits.items()}
     return PlanNeeds(total, frozenset(unknown), changed, tuple(parts), dict(freed))
 
@@ -119,27 +122,27 @@ def _difference(after: Mapping[str, int], before: Mapping[str, int]) -> dict[str
     return found
 
 
-def _of_item(item: PreviewItem, find: Find) -> tuple[list[Need], list[Need]]:
+def _of_item(item: PreviewItem, find: Find) -> tuple[Needs, Needs]:
     """Return the needs of a resource after the operation, and before it.
 
     The latter only as far as they make room in time.
     """
     level, row = item.level, item.row
     if level is None:  # deleted at the end, or left as it is
-        return [], []
+        return NOTHING
     wanted = _wanted(level, item)
     if wanted is None or wanted.external_id is not None:
-        return [], []
+        return NOTHING
     after = _needs(wanted.kind, wanted.properties, find)
     if not after or not row.physical_id:
-        return after, []
+        return after, ()
     if issubclass(wanted.kind, StackResource):
-        return [], []  # its members count
+        return NOTHING  # its members count
     if row.external_id is None and _gives_way(item, level):
         seen = level.resources.observed(row)  # it may be smaller than what is stored
         before = seen if isinstance(seen, dict) else row.properties
         return after, _needs(level.resources.type_of(row), before, find)
-    return after, []
+    return after, ()
 
 
 def _wanted(level: StackPreview, item: PreviewItem) -> Wanted | None:
@@ -150,9 +153,21 @@ def _wanted(level: StackPreview, item: PreviewItem) -> Wanted | None:
     if item.outcome not in MADE and (item.outcome is not Outcome.UPDATE or level.is_unchanged(item.name)):
         return None
     try:
-        return level.wanted(item.name)
+        return level.wanted(item.path[-1])
     except HeatliteError:
         return None
+
+
+def _enters_pool(item: PreviewItem) -> bool:
+    """Return whether the object enters a pool, as a policy of its group says.
+
+    A new one enters before the former one leaves, unless that is gone by then.
+    """
+    if item.level is None or item.level.resources.stack.parent_id is None:
+        return False
+    row = item.row if _gives_way(item, item.level) else placed_at(item.row, ())
+    place = asked_place(row, item.level.resources)
+    return place is not None and place.lb_member is None
 
 
 def _gives_way(item: PreviewItem, level: StackPreview) -> bool:
@@ -163,12 +178,11 @@ def _gives_way(item: PreviewItem, level: StackPreview) -> bool:
     return level.is_deleted_first or step is not None and (step.deletes_first or step.outcome is Outcome.REBUILD)
 
 
-def _needs(kind: ResourceType, properties: JsonMap, find: Find) -> list[Need]:
+def _needs(kind: ResourceType, properties: JsonMap, find: Find) -> Needs:
     """Return the needs of an object; none where the code of its type fails."""
     if not kind.counts:
-        return []
+        return ()
     try:
-        with type_code():
-            return [*kind.needs(properties, find)]
-    except HeatliteError:
-        return []
+        return (*kind.needs(properties, find),)
+    except Exception:  # noqa: BLE001 - types are plugins, which may raise anything
+        return ()

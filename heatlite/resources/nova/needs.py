@@ -30,7 +30,7 @@ def _ports(nics: object) -> Iterator[Need]:
         yield unknown(PORT)  # the service takes the only network, if there is one
         return
     for nic in nics:
-        if not isinstance(nic, Mapping) or nic.get("allocate_network") == "auto":
+        if not isinstance(nic, dict) or nic.get("allocate_network") == "auto":
             yield unknown(PORT)
         elif not nic.get("port") and nic.get("allocate_network") is None:
             yield Need(PORT)

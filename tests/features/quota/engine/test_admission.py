@@ -54,8 +54,8 @@ def reserved(cloudy: Cloudy) -> int:
     return int(next(one.values[()] for one in cloudy.store.of(QuotaStore).gauges()))
 
 
-def raise_limit(cloudy: Cloudy, **limits: int) -> None:
-    cloudy.admin.call("network.update_quota", cloudy.who.project, **limits)
+def raise_limit(cloudy: Cloudy, service: str = "network", **limits: int) -> None:
+    cloudy.admin.call(f"{service}.update_quota", cloudy.who.project, **limits)
     cloudy.components.of(Quotas).limits.forget()
 
 

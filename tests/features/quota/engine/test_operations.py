@@ -1,6 +1,7 @@
 """Operations that make objects ask for room; the others never do."""
 
 from collections.abc import Callable, Mapping
+from itertools import product
 from typing import Final
 
 import pytest
@@ -8,10 +9,12 @@ import pytest
 from heatlite.core.actions.repairs import RepairStep, Selection
 from heatlite.engine.state.group_requests import Adjustment, ResizeRequest, ScaleIn, ScaleOut
 from heatlite.engine.state.requests import Reach, StackRequest
+from heatlite.features.quota.examiner import QuotaExceeded
 from heatlite.features.revisions.undoing import Revisions, UndoRequest
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import resource, template
-from tests.features.quota.engine.test_admission import raise_limit, refused, reserved
+from tests.engine.test_group_pools import KINDS, VERBS, Fleet
+from tests.features.quota.engine.test_admission import raise_limit, refused, reserved, shortages
 from tests.tables import sampled
 from tests.types.conftest import Cloudy
 
@@ -108,6 +111,32 @@ def test_an_operation_needs_room(cloudy: Cloudy, name: str) -> None:
     cloudy.wait_for(lambda: not any(cloudy.store.actions.count_live().values()))
     assert (networks(cloudy), reserved(cloudy)) == (2 if name in REPLACING else 3, 0)
     assert cloudy.get(scene.stack).status == "COMPLETE", cloudy.why(scene.now)
+
+
+ENTERING: Final = {
+    "scale_out": 2, "resize": 2, "update to more": 2, "delete_members and refill": 1, "replace_members": 1,
+    "update of the definition": 3, "recover": 1, "update of a marked one": 1,
+}  # fmt: skip
+"""By verb, how many of three members of a group enter a pool."""
+
+
+ENTRIES: Final = [
+    (verb, kind) for verb, kind in product(ENTERING, KINDS)
+    if kind == "server" or verb != "update of the definition"  # which changes the others in place
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("verb", "kind"), sampled(ENTRIES, 5))
+def test_members_that_enter_a_pool_count(cloudy: Cloudy, verb: str, kind: str) -> None:
+    fleet, needed = Fleet(cloudy, kind), ENTERING[verb]
+    raise_limit(cloudy, "load_balancer", member=3)
+    with pytest.raises(QuotaExceeded) as found:
+        VERBS[verb](fleet)
+    assert shortages(found.value) == {"load_balancer.member": (3, 3, 0, needed, needed)}
+    raise_limit(cloudy, "load_balancer", member=3 + needed)
+    VERBS[verb](fleet)
+    fleet.require_law()
 
 
 @pytest.mark.slow
