@@ -443,10 +443,7 @@ class Values:
         self._made: dict[str, tuple[ResourceRecord, Resource[Schema]]] = {}
 
     def reference(self, name: str) -> object:
-        """Return the value of get_resource: the type's reference.
-
-        The name for a resource that was never made.
-        """
+        """Return the value of get_resource; the name of a resource that was never made."""
         row = self.rows.get(name)
         if row is None or row.verb is Verb.INIT:
             return name
