@@ -201,7 +201,10 @@ class Approvals:
         stack = self._store.stacks.get(action.stack_id)
         if stack is None:
             raise self._outdated(record, "approved")
-        self._scheduled().ask_again(action, stack)
+        try:
+            self._scheduled().ask_again(action, stack)
+        except Fenced:  # a rejection or a cancel was faster
+            raise self._outdated(record, "approved") from None
         with self._store.transaction():
             # It holds until that time.
             self._move(record, replace(decided, state=ApprovalState.APPROVED, expires_at=None), "approved")

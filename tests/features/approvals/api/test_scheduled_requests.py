@@ -10,6 +10,7 @@ from msgspec import Struct
 from heatlite import wiring
 from heatlite.core.clock import to_text
 from heatlite.core.config import Settings
+from heatlite.engine.operations.scheduled_requests import ScheduledRequests
 from tests.api.conftest import Heat, template
 from tests.databases import sqlite
 from tests.waiting import eventually
@@ -158,6 +159,20 @@ def test_a_plan_that_changes_before_the_decision_is_asked_for_anew(scene: Scene,
     assert approve(scene.heat, new)["approval"]["state"] == "APPROVED"
     assert scene.pass_time(action["id"])["status"] == "SUCCEEDED"
     assert scene.approval(new)["state"] == "DONE"
+
+
+def test_a_rejection_while_a_changed_plan_is_approved(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    action, found = waiting(scene, "delete")
+    scene.change()
+    begun = ScheduledRequests.ask_again
+
+    def later(*given: Any) -> None:
+        scene.heat.call("POST", f"/approvals/{found['id']}/reject", {}, code=200)
+        begun(*given)
+
+    monkeypatch.setattr(ScheduledRequests, "ask_again", later)
+    assert told_all(approve(scene.heat, found, code=409)["error"], scene)
+    assert (scene.approval(found)["state"], scene.action(action["id"])["status"]) == ("REJECTED", "CANCELLED")
 
 
 @pytest.mark.slow
