@@ -240,7 +240,7 @@ class Components(Struct, frozen=True, dict=True):
         from heatlite.engine.why.reading import Reasons
 
         off = self.types.installation.features_off
-        return Reasons(self.store, self.clock, self.facts, self.has_engine, off)
+        return Reasons(self.store, self.clock, self.definitions, self.facts, self.has_engine, off)
 
     @LockedCachedProperty
     def controls(self) -> "ActionSignals":

@@ -8,7 +8,7 @@ from itertools import count
 from types import MappingProxyType
 from typing import Any
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.json import encode
 from msgspec.structs import replace
 
@@ -48,7 +48,8 @@ from .conftest import Heat, new_project
 POLICY = {"healing_policy": "2026-11-22", "mode": "propose"}
 IDS = count(1)
 RANDOM = "OS::Heat::RandomString"
-NAMES = ("a", "b", "c", "d", "e")
+NAMES = ("a", "b", "c", "d", "e", "f", "g")
+"""Names of resources. The last one reads the one before."""
 TEMPLATE = {
     "heat_template_version": "2021-04-16",
     "parameters": {"p": {"type": "string", "default": ""}},
@@ -71,7 +72,9 @@ class World:
         self.now = server.components.clock.now()
         self.heat: Heat = new_project(server)
         types = {name: "OS::Heat::TestResource" if key == "e" else RANDOM for key, name in self._names.items()}
-        resources = {name: {"type": one} for name, one in types.items()}
+        resources: dict[str, Any] = {name: {"type": one} for name, one in types.items()}
+        read, reader = self._names["f"], self._names["g"]
+        resources[reader]["properties"] = {"salt": {"get_resource": read}}
         self.path = self.heat.create({**TEMPLATE, "resources": resources}, wait=False)
         self.id = self.path.rpartition("/")[2]
         with self.store.transaction():
@@ -90,6 +93,8 @@ class World:
                 )
                 for name, one in types.items()
             ])
+            row = replace(self.row("g"), properties={"salt": read}, requires=(read,), uses=(self.row("f").id,))
+            self.store.resources.save_many([row])
             self.engine(is_up=True)
 
     @property
@@ -101,6 +106,20 @@ class World:
     def row(self, name: str) -> ResourceRecord:
         (found,) = self.store.resources.by_name(self.id, [self._names[name]])
         return found
+
+    def restrict(self, name: str, *actions: str) -> None:
+        """Forbid actions on a resource."""
+        blocks = {"resources": {self._names[name]: {"restricted_actions": [*actions]}}}
+        self.store.stacks.save(
+            replace(self.stack, environment={**self.stack.environment, "resource_registry": blocks})
+        )
+
+    def mark(self, name: str) -> None:
+        row = replace(self.row(name), verb=Verb.CHECK, status=Status.FAILED, status_reason="disk errors")
+        self.store.resources.save_many([row])
+
+    def protect(self, name: str) -> None:
+        self.store.resources.save_many([replace(self.row(name), protection=ProtectionRecord("mia", self.now))])
 
     def engine(self, is_up: bool, **limits: Any) -> None:
         self.store.services.remove([one.id for one in self.store.services.list()])
@@ -187,15 +206,51 @@ def protected_resource(world: World) -> None:
 
 @_state("marked", uses="b")
 def marked(world: World) -> None:
-    row = replace(world.row("b"), verb=Verb.CHECK, status=Status.FAILED, status_reason="disk errors")
-    world.store.resources.save_many([row])
+    world.mark("b")
 
 
 @_state("marked", "protected", uses="b plan")
 def protected_mark(world: World) -> None:
     """No repair replaces it until it is unprotected."""
     marked(world)
-    world.store.resources.save_many([replace(world.row("b"), protection=ProtectionRecord("mia", world.now))])
+    world.protect("b")
+
+
+@_state("marked", uses="b plan environment")
+def restricted_mark(world: World) -> None:
+    """No repair replaces it."""
+    marked(world)
+    world.restrict("b", "replace")
+
+
+@_state("marked", uses="f plan")
+def marked_and_read(world: World) -> None:
+    """Its repair replaces another one, too."""
+    world.mark("f")
+
+
+@_state("marked", "protected", uses="f plan")
+def read_by_protected(world: World) -> None:
+    marked_and_read(world)
+    world.protect("g")
+
+
+@_state("marked", uses="f plan environment")
+def read_by_restricted(world: World) -> None:
+    marked_and_read(world)
+    world.restrict("g", "replace")
+
+
+@_state("incident_held", uses="f plan")
+def incident_and_read(world: World) -> None:
+    _incident(world, "f", IncidentState.OBSERVED, reason=Brake.CONFIRMING)
+
+
+@_state("failed", "protected", uses="c state plan")
+def failed_and_protected(world: World) -> None:
+    """A retry replaces it."""
+    failed(world)
+    world.protect("c")
 
 
 @_state("failed", "marked", uses="b c state")
@@ -485,13 +540,35 @@ def behind(world: World) -> None:
     world.store.stacks.save(replace(world.stack, environment={**world.stack.environment, "parameters": {"p": "x"}}))
 
 
-@_state("drift")
+@_state("drift", uses="e")
 def drift(world: World) -> None:
+    _drifts(world, {"live": "by hand"}, Difference("/value", "test_string", "by hand"))
+
+
+@_state("drift", uses="e plan")
+def drift_that_ended(world: World) -> None:
+    """Somebody has put it back."""
+    _drifts(world, {}, Difference("/value", "test_string", "by hand"))
+
+
+@_state("drift", uses="e plan environment")
+def restricted_drift(world: World) -> None:
+    drift(world)
+    world.restrict("e", "update")
+
+
+@_state("drift", uses="e plan")
+def drift_out_of_place(world: World) -> None:
+    """Only another object has what the definition says."""
+    _drifts(world, {"live": "by hand"}, Difference("/update_replace_value", UNSET, "by hand"))
+
+
+def _drifts(world: World, data: Any, difference: Difference) -> None:
     row = world.row("e")
-    world.store.resources.save_many([replace(row, data={"live": "by hand"})])
+    world.store.resources.save_many([replace(row, data=data)])
     record = DriftRecord(
         row.id, world.heat.project, world.id, world.id, DriftState.DRIFTED, world.now, world.now,
-        differences=(Difference("/value", "test_string", "by hand"),), number=1,
+        differences=(difference,), number=1,
     )
     world.store.of(DriftStore)._table.insert([record])
 

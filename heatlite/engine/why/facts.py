@@ -547,7 +547,8 @@ def _marked(tree: ExplainedTree) -> Iterator[Told]:
             f"heatlite mark-healthy {tree.root.name} {words(path)}",
             WayCall("PATCH", stack_path(tree.root, resource_path(path)), {"mark_unhealthy": False}),
         )
-        ways.tell("replaces what is not well", f"heatlite up FILE -n {tree.root.name}")
+        how = ", once its restricted_actions allow that" if tree.is_kept(row.stack_id, row.name) else ""
+        ways.tell(f"replaces what is not well{how}", f"heatlite up FILE -n {tree.root.name}")
         fact = Fact(
             code="marked",
             what="resource",

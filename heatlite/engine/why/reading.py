@@ -8,6 +8,7 @@ from heatlite.core.context import Context
 from heatlite.core.status import LIVE_ACTIONS, ActionStatus, Verb
 from heatlite.core.wire.why import Why
 from heatlite.engine.dispatch.hints import is_up
+from heatlite.engine.state.definitions import Definitions
 from heatlite.engine.why.facts import NEEDS_REASON, completed, reasons, scheduled_text, why
 from heatlite.engine.why.tree import ExplainedTree, Told
 from heatlite.plugin.naming import UUID
@@ -28,6 +29,7 @@ class Reasons:
         self,
         store: Store,
         clock: Clock,
+        definitions: Definitions,
         features: Callable[[], Sequence[More]],
         has_engine: Callable[[], bool],
         off: Sequence[str],
@@ -40,6 +42,7 @@ class Reasons:
         self._off = off
         self._store = store
         self._clock = clock
+        self._definitions = definitions
         self._features = features
 
     def of_stack(self, caller: Context, stack: StackRecord) -> Why:
@@ -96,6 +99,7 @@ class Reasons:
             owners=self._owners(root, inside, rows),
             now=now,
             caller=caller,
+            definitions=self._definitions,
             last_request=store.audit.last_of_stack(root.project, root.id, now - RECENT),
         )
 

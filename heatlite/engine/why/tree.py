@@ -10,6 +10,7 @@ from heatlite.core.errors import HeatliteError
 from heatlite.core.status import Status, Verb
 from heatlite.core.wire.why import Fact
 from heatlite.engine.state.conflict_rules import Operation, holder, refusal
+from heatlite.engine.state.definitions import Definitions
 from heatlite.store.audit import AuditRecord
 from heatlite.store.records import ActionRecord, ResourceRecord, ServiceRecord, StackRecord
 
@@ -59,6 +60,8 @@ class ExplainedTree(Struct, frozen=True, dict=True):
     """Names of the features that are off."""
     last_request: AuditRecord | None = None
     """The last request on the root, if it is recent."""
+    definitions: Definitions | None = None
+    """Those of the stacks; asked only for what is not well."""
 
     @property
     def root(self) -> StackRecord:
@@ -85,6 +88,46 @@ class ExplainedTree(Struct, frozen=True, dict=True):
     def marked(self) -> Sequence[ResourceRecord]:
         """The rows that the next update replaces."""
         return [row for row in self.rows if is_marked(row)]
+
+    @cached_property
+    def unwell(self) -> Sequence[ResourceRecord]:
+        """The rows that the next update may replace."""
+        return [row for row in self.rows if is_marked(row) or row.state_without_lock.status is Status.FAILED]
+
+    def forbidden(self, stack_id: str, name: str) -> frozenset[str]:
+        """Return what the environment forbids for a resource (`restricted_actions`)."""
+        if self.definitions is None:
+            return frozenset()
+        return self.definitions.of(self.by_id[stack_id]).environment.restricted_actions(name)
+
+    def is_kept(self, stack_id: str, name: str) -> bool:
+        """Return whether the environment forbids to replace a resource."""
+        return "replace" in self.forbidden(stack_id, name)
+
+    def readers(self, stack_id: str, name: str) -> list[tuple[StackRecord, str]]:
+        """Return the resources that a new object of a resource may change.
+
+        They are in its stack, and in those above. Each has its stack.
+        """
+        found = list[tuple[StackRecord, str]]()
+        stack: StackRecord | None = self.by_id[stack_id]
+        while stack is not None and self.definitions is not None:
+            required_by, reached = self.definitions.required_by(stack), [name]
+            for one in reached:
+                reached += [other for other in required_by.get(one, ()) if other not in reached]
+            found += [(stack, one) for one in reached[1:]]
+            name, stack = stack.parent_resource or "", self.by_id.get(stack.parent_id or "")
+        return found
+
+    def is_held(self, stack: StackRecord, name: str) -> bool:
+        """Return whether a resource, or one below it, is locked or restricted."""
+        start = f"{self.path(stack.id, name)}/"
+        below = [one for one in self.below(stack) if f"{self.path(one.id)}/".startswith(start)]
+        if any(one.lock is not None for one in below):
+            return True
+        assert self.definitions is not None
+        inner = ((one.id, each) for one in below for each in self.definitions.of(one).resources)
+        return any(self.forbidden(*one) for one in ((stack.id, name), *inner))
 
     def above(self, stack: StackRecord) -> list[StackRecord]:
         """Return the ancestors of a stack, the parent first."""

@@ -57,25 +57,22 @@ class Ways:
         command: str,
         call: WayCall | None = None,
         after: int | None = None,
-    ) -> None:
-        """Add an operation on a stack, after the steps that it needs.
+    ) -> int | None:
+        """Add an operation on a stack, after the steps that it needs. Returns its place.
 
         `after` is the place of one more. Without `call` it is a command only: others may refuse it, too. An operation
-        that the state of the stack refuses is left out, unless a resume leads on.
+        that the state of the stack refuses is left out (None), unless a resume leads on.
         """
         if after is None:
             after = self._unprotected(operation)
         if (error := self._tree.refusal(operation, stack)) is not None:
-            after = self._cleared(operation, stack, error)
+            after = self._cleared(operation, stack, error, after)
             if after is None:
-                return
-        self._begin(text, command, call, after)
+                return None
+        return self._begin(text, command, call, after)
 
-    def _begin(self, text: str, command: str, call: WayCall | None, after: int | None) -> None:
-        if call is None:
-            self.tell(text, command, after)
-        else:
-            self.send(text, command, call, after)
+    def _begin(self, text: str, command: str, call: WayCall | None, after: int | None) -> int:
+        return self.tell(text, command, after) if call is None else self.send(text, command, call, after)
 
     def act(
         self, operation: Operation, stack: StackRecord, text: str, command: str, options: JsonMap | None = None
@@ -83,10 +80,13 @@ class Ways:
         """Add an operation that is an action on a stack: its key is the operation's name."""
         self.request(operation, stack, ways_out.on_stack(stack, operation.value, text, command, options))
 
-    def request(self, operation: Operation, stack: StackRecord, step: WayOut) -> None:
-        """Add the request of an operation, after the steps that it needs."""
+    def request(self, operation: Operation, stack: StackRecord, step: WayOut) -> int | None:
+        """Add the request of an operation, after the steps that it needs.
+
+        Returns as `operation`.
+        """
         call = None if step.method is None or step.path is None else WayCall(step.method, step.path, step.body)
-        self.operation(operation, stack, step.text, step.command or "", call)
+        return self.operation(operation, stack, step.text, step.command or "", call)
 
     def planned(
         self,
@@ -126,24 +126,30 @@ class Ways:
             after = self._unprotected(operation)
         before, error = len(self.steps), self._tree.refusal(operation, stack)
         if error is not None and not looks_always:
-            after = self._cleared(operation, stack, error)
+            after = self._cleared(operation, stack, error, after)
             if after is not None:
-                shows = WayOut(text="shows its plan", method=look.method, path=look.path, body=look.body, after=after)
-                self._begin(text, command, call, self._add(shows))
+                self._begin(text, command, call, self.look(look, after))
             return
-        shows = WayOut(text="shows its plan", method=look.method, path=look.path, body=look.body, after=after)
-        after = self._add(shows)
+        after = self.look(look, after)
         self.operation(operation, stack, text, command, call, after)
         if len(self.steps) == before + 1:
             self.steps.pop()
 
-    def unlock(self, stack: StackRecord) -> None:
-        """Add the step that lifts the lock of a stack."""
+    def look(self, call: WayCall, after: int | None = None, more: str = "") -> int:
+        """Add a request that shows a plan. Returns its place."""
+        text = f"shows its plan{more}"
+        return self._add(WayOut(text=text, method=call.method, path=call.path, body=call.body, after=after))
+
+    def unlock(self, stack: StackRecord) -> int | None:
+        """Add the step that lifts the lock of a stack.
+
+        Returns its place. None: the caller cannot lift it.
+        """
         lock = stack.lock
         if lock is not None and lock.by_admin and not self._tree.caller.is_admin:
             self.tell(f"An administrator has locked {stack.name}: ask one to lift the lock.")
-        else:
-            self.request(Operation.UNLOCK, stack, ways_out.unlock(stack))
+            return None
+        return self.request(Operation.UNLOCK, stack, ways_out.unlock(stack))
 
     def unprotect(self, path: str = "") -> None:
         """Add the steps that lift what is protected at a path and below."""
@@ -152,15 +158,22 @@ class Ways:
             if f"{place}/".startswith(f"{path}/" if path else ""):
                 self.lift(stack, row)
 
+    def unprotect_readers(self, stack_id: str, name: str) -> None:
+        """Add the steps that lift what may be replaced together with a resource."""
+        if self._tree.protected:
+            for stack, reader in self._tree.readers(stack_id, name):
+                self.unprotect(self._tree.path(stack.id, reader) or reader)
+
     def _unprotected(self, operation: Operation) -> int | None:
-        """Add the steps that lift what an update would replace, as it is marked.
+        """Add the steps that lift what an update may replace, as something is not well.
 
         Returns the place of the last one. None: there is nothing, or the operation is no such update.
         """
         before = len(self.steps)
-        if operation in (Operation.UPDATE, Operation.RETRY):
-            for row in self._tree.marked:
+        if operation in (Operation.UPDATE, Operation.RETRY) and self._tree.protected:
+            for row in self._tree.unwell:
                 self.unprotect(self._tree.path(row.stack_id, row.name) or row.name)
+                self.unprotect_readers(row.stack_id, row.name)
         return len(self.steps) - 1 if len(self.steps) > before else None
 
     def lift(self, stack: StackRecord, row: ResourceRecord | None) -> None:
@@ -179,15 +192,19 @@ class Ways:
         """Add the step that continues a suspended action. Returns its place."""
         return self._add(ways_out.resume(action))
 
-    def _cleared(self, operation: Operation, stack: StackRecord, error: HeatliteError) -> int | None:
+    def _cleared(
+        self, operation: Operation, stack: StackRecord, error: HeatliteError, after: int | None
+    ) -> int | None:
         """Add the steps that end what refuses an operation.
 
-        Returns the place of the last one. None: none leads on.
+        Returns the place of the last one, or `after` if that comes after it. None: none leads on.
         """
+        held = None if isinstance(error, StackLocked) else self._tree.holder(operation, stack)
         if isinstance(error, StackLocked):
-            return self._unlocked(operation, stack)
-        held = self._tree.holder(operation, stack)
-        return self._resumed(operation, stack) if held is None else self._ended(held)
+            last = self._unlocked(operation, stack)
+        else:
+            last = self._resumed(operation, stack) if held is None else self._ended(held)
+        return after if after is not None and last is not None and self.steps[after].after == last else last
 
     def _ended(self, action: ActionRecord) -> int:
         """Add the step that leads to the end of an action. Returns its place."""
@@ -209,11 +226,11 @@ class Ways:
 
         Returns the place of the last one. None: the caller cannot lift them, or they are being lifted.
         """
-        for one in self._tree.around(stack):
-            if one.lock is not None and not (one.id == stack.id and operation is Operation.UNLOCK):
-                self.unlock(one)
-        last = len(self.steps) - 1
-        return last if last >= 0 and self.steps[last].path is not None else None
+        around = [one for one in self._tree.around(stack) if one.lock is not None]
+        if operation is Operation.UNLOCK:
+            around = [one for one in around if one.id != stack.id]
+        places = [self.unlock(one) for one in around]
+        return places[-1] if places else None
 
     def _add(self, step: WayOut) -> int:
         for place, known in enumerate(self.steps):

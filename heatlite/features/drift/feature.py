@@ -22,10 +22,9 @@ class DriftFeature(Feature):
     pages = "heatlite.features.drift.pages"
 
     def why(self, components: "Components", tree: "ExplainedTree", told: "Sequence[Told]") -> "Sequence[Told]":
-        from heatlite.features.drift.store.store import DriftStore
         from heatlite.features.drift.why import facts
 
-        return [*told, *facts(components.store.of(DriftStore), tree)]
+        return [*told, *facts(components, tree)]
 
 
 feature = DriftFeature()

@@ -13,7 +13,7 @@ from heatlite.core.wire.why import Fact, words
 from heatlite.engine.state.conflict_rules import Operation
 from heatlite.engine.state.ways_out import stack_path
 from heatlite.engine.why.tree import ExplainedTree, Told
-from heatlite.engine.why.ways import WayCall, Ways, with_first
+from heatlite.engine.why.ways import PREVIEW, WayCall, Ways, with_first
 from heatlite.features.healing.reports import DRIFT
 from heatlite.features.healing.store.records import HealingScopeRecord, HealthSourceRecord, IncidentRecord
 from heatlite.features.healing.store.store import HealingStore
@@ -70,22 +70,38 @@ def _with_repair(tree: ExplainedTree, told: Told, held: Mapping[str, frozenset[B
     if told.fact.code != "marked" or told.fact.path is None:
         return told
     ways = Ways(tree)
-    _heal(tree, ways, told.fact.path, held)
+    _heal(tree, ways, told.stack_id, told.fact.path, held)
     return replace(told, fact=with_first(told.fact, ways.steps))
 
 
-def _heal(tree: ExplainedTree, ways: Ways, path: str, held: Mapping[str, frozenset[Brake]]) -> None:
-    """Add the repair of a resource, where its brakes can be ignored."""
-    if path not in held or _stops(tree, held[path]):
+def _heal(
+    tree: ExplainedTree, ways: Ways, stack_id: str, path: str, held: Mapping[str, frozenset[Brake]]
+) -> None:
+    """Add the repair of a resource, where its brakes can be ignored.
+
+    It is left out where something else refuses it. What reads it may be replaced with it. Only a plan tells, so it is
+    shown before.
+    """
+    name = path.rpartition("/")[2]
+    if path not in held or _stops(tree, held[path]) or tree.is_kept(stack_id, name):
         return
-    ignored = [brake for brake in Brake if brake in held[path] & IGNORABLE]
+    readers = tree.readers(stack_id, name)
+    brakes = held[path] & IGNORABLE | ({Brake.SPREADS} if readers else set())
+    ignored = [brake for brake in Brake if brake in brakes]
     options = "".join(f" --ignore {one}" for one in ignored)
     command = f"heatlite heal{options} {tree.root.name} {words(path)}"
-    asked: JsonMap = {"resources": [path], **({"ignore": [*ignored]} if ignored else {})}
+    asked: JsonMap = {"heal": {"resources": [path], **({"ignore": [*ignored]} if ignored else {})}}
+    if any(tree.is_held(*one) for one in readers):
+        look = WayCall("PATCH", stack_path(tree.root, PREVIEW), asked)
+        ways.look(look, more=": it may touch what is locked or restricted")
+        return
     ways.unprotect(path)
-    text = "repairs it" + (f", although held by: {', '.join(ignored)}" if ignored else "")
+    ways.unprotect_readers(stack_id, name)
+    text = "repairs it" + (", and what has to be replaced with it" if readers else "")
+    others = [one for one in ignored if one in held[path]]
+    text += f", although held by: {', '.join(others)}" if others else ""
     after = len(ways.steps) - 1 if ways.steps else None
-    ways.planned(Operation.HEAL, tree.root, text, command, {"heal": asked}, after=after)
+    ways.planned(Operation.HEAL, tree.root, text, command, asked, after=after)
 
 
 def _stops(tree: ExplainedTree, held: frozenset[Brake]) -> frozenset[Brake]:
@@ -136,7 +152,7 @@ def _incident(
     elif brakes:
         ways = Ways(tree)
         if incident.source != DRIFT:
-            _heal(tree, ways, incident.path, held)
+            _heal(tree, ways, incident.stack_id, incident.path, held)
         _close(tree, ways, incident)
         text = f"{incident.path} is reported by {incident.source}: {incident.summary}. Nothing repairs it yet:"
         yield _told("incident_held", "incident", incident, f"{text} {', '.join(brakes)}", ways)
