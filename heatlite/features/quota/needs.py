@@ -58,10 +58,10 @@ def needs_of(preview: StackPreview, find: Find) -> PlanNeeds:
     total, freed, unknown, parts = dict[str, int](), Counter[str](), set[str](), list[Parts]()
     limits: dict[str, set[str]] = {}
     alike: dict[tuple[Needs, Needs], list[PreviewItem]] = {}
-    entering = 0
+    ending, entering = list[PreviewItem](), 0
     for item in preview.changes():
         if item.outcome in ENDS:
-            freed.update(_freed(item, preview, find))
+            ending.append(item)
         entering += _enters_pool(item)
         change = _of_item(item, find)
         if change[0]:
@@ -81,6 +81,8 @@ def needs_of(preview: StackPreview, find: Find) -> PlanNeeds:
             parts.append(Parts(grown, new))
     for kind, amount in added(_needs(preview.resources.type_named(POOL_MEMBER), {}, find)).items() if entering else ():
         total[kind] = total.get(kind, 0) + amount * entering
+    for item in ending if total else ():
+        freed.update(_freed(item, preview, find))
     changed = {kind: frozenset(projects) for kind, projects in limits.items()}
     return PlanNeeds(total, frozenset(unknown), changed, tuple(parts), dict(freed))
 
