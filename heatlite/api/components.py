@@ -239,8 +239,8 @@ class Components(Struct, frozen=True, dict=True):
     def reasons(self) -> "Reasons":
         from heatlite.engine.why.reading import Reasons
 
-        off = self.types.installation.features_off
-        return Reasons(self.store, self.clock, self.definitions, self.facts, self.has_engine, off)
+        off, clouds = self.types.installation.features_off, self.admission.clouds
+        return Reasons(self.store, self.clock, self.definitions, self.facts, self.has_engine, clouds, off)
 
     @LockedCachedProperty
     def controls(self) -> "ActionSignals":

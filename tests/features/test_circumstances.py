@@ -501,9 +501,11 @@ def both(*prepare: Callable[[Town], None]) -> Callable[[Town], None]:
 # A lock in progress has an action, which those of no request lack: nothing ends them.
 REASONS: Mapping[str, Callable[[Town], None]] = {
     **{
-        name: prepare for name, (prepare, _, _) in CIRCUMSTANCES.items()
-        if not name.endswith("_IN_PROGRESS") and prepare is not elsewhere
+        name: prepare for name, (prepare, _, _) in CIRCUMSTANCES.items() if not name.endswith("_IN_PROGRESS")
     },
+    "in another cloud, and locked": both(locked(lambda town: town.path), elsewhere),
+    "in another cloud, and marked": both(marked("a"), elsewhere),
+    "in another cloud, and failed": both(failed, elsewhere),
     "put back": put_back,
     "put back, and locked": both(put_back, locked(lambda town: town.path)),
     "restricted": restricted("update", "replace"),
@@ -522,6 +524,14 @@ def ways_out(town: Town) -> Iterator[tuple[str, list[Any]]]:
                 chain.insert(0, fact["way_out"][chain[0]["after"]])
             if all(one["path"] is not None for one in chain):
                 yield f"{fact['code']} {fact['path']}", chain
+
+
+@pytest.mark.slow
+def test_the_way_to_another_cloud_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    town = Town(bench, monkeypatch)
+    both(marked("a"), elsewhere)(town)
+    ways = [way for fact in town.heat.get(f"{town.path}/why")["facts"] for way in fact["way_out"]]
+    assert f"heatlite up FILE -n {town.root.name} --adopt-cloud" in [one["command"] for one in ways]
 
 
 @pytest.mark.slow

@@ -42,6 +42,7 @@ from heatlite.engine.state.conflict_rules import (
     Operation,
     maintenance_refusal,
     refusal,
+    uses_cloud,
 )
 from heatlite.engine.state.guarding import Guarding
 from heatlite.engine.state.recorded_clouds import StackClouds
@@ -74,17 +75,6 @@ WAITS_FOR_FEATURES = frozenset({
     Verb.CREATE, Verb.UPDATE, Verb.ROLLBACK, Verb.SUSPEND, Verb.RESUME, Verb.SNAPSHOT, Verb.RESTORE, Verb.ADOPT,
 })  # fmt: skip
 """Verbs that wait until running work of features on the tree has ended. DELETE does not wait."""
-
-USES_CLOUD = GROUP_OPERATIONS | frozenset({
-    Operation.UPDATE, Operation.DELETE, Operation.CHECK, Operation.SUSPEND, Operation.RESUME, Operation.RETRY,
-    Operation.SNAPSHOT, Operation.RESTORE, Operation.DELETE_SNAPSHOT, Operation.SIGNAL, Operation.HEAL,
-    Operation.REVERT, Operation.ACCEPT, Operation.IMPORT,
-})  # fmt: skip
-"""Operations that are refused in another cloud than the stack's.
-
-`_uses_cloud` adds the locks that touch resources. A forced delete is not among them: it leaves behind, and lists, the
-objects that it cannot reach.
-"""
 
 
 class ExaminedRefusal(Struct, frozen=True):
@@ -512,14 +502,10 @@ class Admission:
 
 def _uses_cloud(request: OperationRequest) -> bool:
     """True if an operation reads or changes objects of the stack in the cloud."""
-    match request.operation:
-        case Operation.LOCK:
-            options = (request.body or {}).get(Operation.LOCK.value)
-            return not isinstance(options, dict) or options.get("level") != LockLevel.STACKS
-        case Operation.UNLOCK:
-            return request.stack.lock is not None and request.stack.lock.level is LockLevel.ALL
-        case operation:
-            return operation in USES_CLOUD
+    if request.operation is Operation.LOCK:
+        options = (request.body or {}).get(Operation.LOCK.value)
+        return not isinstance(options, dict) or options.get("level") != LockLevel.STACKS
+    return uses_cloud(request.operation, request.stack)
 
 
 def _is_gone(operation: Operation, stack: StackRecord) -> bool:

@@ -20,7 +20,7 @@ from heatlite.core.errors import (
     ResourceIsLocked,
     StackLocked,
 )
-from heatlite.core.status import ActionStatus, Status, Verb, state
+from heatlite.core.status import ActionStatus, LockLevel, Status, Verb, state
 from heatlite.core.wire.why import WayOut, words
 from heatlite.engine.state.ways_out import acting, cancel, locking, on_stack, resume, unlock, updates, wait
 from heatlite.store.records import ActionRecord, LockRecord, StackRecord
@@ -79,6 +79,16 @@ REDEFINES = frozenset({Operation.IMPORT, Operation.DETACH, Operation.MOVE, Opera
 UPDATES = GROUP_OPERATIONS | REDEFINES | {Operation.UPDATE, Operation.HEAL, Operation.REVERT}
 
 DELETES = frozenset({Operation.DELETE, Operation.FORCE_DELETE})
+
+USES_CLOUD = GROUP_OPERATIONS | frozenset({
+    Operation.UPDATE, Operation.DELETE, Operation.CHECK, Operation.SUSPEND, Operation.RESUME, Operation.RETRY,
+    Operation.SNAPSHOT, Operation.RESTORE, Operation.DELETE_SNAPSHOT, Operation.SIGNAL, Operation.HEAL,
+    Operation.REVERT, Operation.ACCEPT, Operation.IMPORT,
+})  # fmt: skip
+"""Operations that are refused in another cloud than the stack's, besides locks that touch resources.
+
+A forced delete is not among them: it leaves behind, and lists, the objects that it cannot reach.
+"""
 
 ALLOWED_WHILE_LOCKED: dict[tuple[Verb, Status], frozenset[Operation]] = {
     (Verb.LOCK, Status.IN_PROGRESS): frozenset(),
@@ -158,6 +168,13 @@ def refusal(
         return error
     found = holder(operation, stack, ancestors, live)
     return _state_refusal(operation, stack, live) if found is None else _held(operation, stack, found)
+
+
+def uses_cloud(operation: Operation, stack: StackRecord) -> bool:
+    """Return True if an operation other than a lock reads or changes objects of the stack in the cloud."""
+    if operation is Operation.UNLOCK:
+        return stack.lock is not None and stack.lock.level is LockLevel.ALL
+    return operation in USES_CLOUD
 
 
 def holder(

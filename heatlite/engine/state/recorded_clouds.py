@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
-from heatlite.clients.cloud import CloudError, other_cloud
+from heatlite.clients.cloud import CloudError, OtherCloud, other_cloud
 from heatlite.clients.clouds import Clouds
 from heatlite.clients.finders import Finders
 from heatlite.core.clouds import CloudIdentity
@@ -91,16 +91,25 @@ class StackClouds:
 
         The settings of a worker may differ from those of the API process that accepted the request.
         """
+        if stack.verb is not Verb.DELETE and self._store.stacks.cloud_of(stack) is None:
+            types = {one.mapped_type for one in self._definitions.of(stack).resources.values()}
+            self.record(stack, self.first(stack, types))
+            return ""
+        error = self.refusal(stack)
+        return "" if error is None else error.message
+
+    def refusal(self, stack: StackRecord) -> OtherCloud | None:
+        """Return the error of operations on a stack whose objects are in another cloud.
+
+        Asks no cloud. Raises CloudError if the settings of the cloud cannot be read.
+        """
         home = self._store.stacks.cloud_of(stack)
         if home is None:
-            if stack.verb is not Verb.DELETE:
-                types = {one.mapped_type for one in self._definitions.of(stack).resources.values()}
-                self.record(stack, self.first(stack, types))
-            return ""
+            return None
         now = None if self._clouds.name is None else self._clouds.of(stack.project, stack.id).cloud.place
         if now is not None and home.is_same(now) or not self._needs(stack):
-            return ""
-        return other_cloud(f"Stack {stack.name}", home, now).message
+            return None
+        return other_cloud(f"Stack {stack.name}", home, now)
 
     def _now(self, view: Callable[[], Finders], has_to: bool = False) -> CloudIdentity | None:
         """Return the configured cloud; None without one.

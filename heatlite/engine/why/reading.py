@@ -1,14 +1,18 @@
 """Reads the rows of a tree, and asks the core and features for its facts."""
 
 from collections.abc import Callable, Mapping, Sequence, Set
+from functools import partial
 from typing import TypeAlias
 
+from heatlite.clients.cloud import CloudError
 from heatlite.core.clock import Clock
 from heatlite.core.context import Context
+from heatlite.core.errors import HeatliteError
 from heatlite.core.status import LIVE_ACTIONS, ActionStatus, Verb
 from heatlite.core.wire.why import Why
 from heatlite.engine.dispatch.hints import is_up
 from heatlite.engine.state.definitions import Definitions
+from heatlite.engine.state.recorded_clouds import StackClouds
 from heatlite.engine.why.facts import NEEDS_REASON, completed, reasons, scheduled_text, why
 from heatlite.engine.why.tree import ExplainedTree, Told
 from heatlite.plugin.naming import UUID
@@ -32,6 +36,7 @@ class Reasons:
         definitions: Definitions,
         features: Callable[[], Sequence[More]],
         has_engine: Callable[[], bool],
+        clouds: StackClouds,
         off: Sequence[str],
     ) -> None:
         """`features` returns the parts of features; `off` names those that are off.
@@ -39,6 +44,7 @@ class Reasons:
         `has_engine` is that of `Components`.
         """
         self._has_engine = has_engine
+        self._clouds = clouds
         self._off = off
         self._store = store
         self._clock = clock
@@ -100,8 +106,15 @@ class Reasons:
             now=now,
             caller=caller,
             definitions=self._definitions,
+            cloud_refusal=partial(self._cloud_refusal, root),
             last_request=store.audit.last_of_stack(root.project, root.id, now - RECENT),
         )
+
+    def _cloud_refusal(self, root: StackRecord) -> HeatliteError | None:
+        try:
+            return self._clouds.refusal(root)
+        except CloudError:  # what its settings lack is the answer to the operation
+            return None
 
     def _owners(self, root: StackRecord, inside: Set[str], rows: Sequence[ResourceRecord]) -> Mapping[str, str]:
         """Return the resources of other stacks whose objects are in the way of deletions.

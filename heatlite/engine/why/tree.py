@@ -1,6 +1,6 @@
 """The rows of a stack tree that facts come from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 from msgspec import Struct
@@ -9,7 +9,7 @@ from heatlite.core.context import Context
 from heatlite.core.errors import HeatliteError
 from heatlite.core.status import Status, Verb
 from heatlite.core.wire.why import Fact
-from heatlite.engine.state.conflict_rules import Operation, holder, refusal
+from heatlite.engine.state.conflict_rules import Operation, holder, refusal, uses_cloud
 from heatlite.engine.state.definitions import Definitions
 from heatlite.store.audit import AuditRecord
 from heatlite.store.records import ActionRecord, ResourceRecord, ServiceRecord, StackRecord
@@ -62,6 +62,8 @@ class ExplainedTree(Struct, frozen=True, dict=True):
     """The last request on the root, if it is recent."""
     definitions: Definitions | None = None
     """Those of the stacks; asked only for what is not well."""
+    cloud_refusal: Callable[[], HeatliteError | None] = lambda: None
+    """Returns the error of what uses the cloud, if the objects are in another one; asked only for ways out."""
 
     @property
     def root(self) -> StackRecord:
@@ -93,6 +95,11 @@ class ExplainedTree(Struct, frozen=True, dict=True):
     def unwell(self) -> Sequence[ResourceRecord]:
         """The rows that the next update may replace."""
         return [row for row in self.rows if is_marked(row) or row.state_without_lock.status is Status.FAILED]
+
+    @cached_property
+    def elsewhere(self) -> HeatliteError | None:
+        """The error of what uses the cloud, if the objects are in another one."""
+        return self.cloud_refusal()
 
     def forbidden(self, stack_id: str, name: str) -> frozenset[str]:
         """Return what the environment forbids for a resource (`restricted_actions`)."""
@@ -167,6 +174,8 @@ class ExplainedTree(Struct, frozen=True, dict=True):
 
     def refusal(self, operation: Operation, stack: StackRecord) -> HeatliteError | None:
         """Return the error that keeps the caller from an operation now."""
+        if uses_cloud(operation, stack) and self.elsewhere is not None:
+            return self.elsewhere
         above, below = self.above(stack), self.below(stack)
         return refusal(operation, stack, above, below, self._live_around(stack), self.caller)
 

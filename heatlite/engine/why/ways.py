@@ -125,7 +125,7 @@ class Ways:
         if after is None:
             after = self._unprotected(operation)
         before, error = len(self.steps), self._tree.refusal(operation, stack)
-        if error is not None and not looks_always:
+        if error is not None and (error is self._tree.elsewhere or not looks_always):
             after = self._cleared(operation, stack, error, after)
             if after is not None:
                 self._begin(text, command, call, self.look(look, after))
@@ -199,6 +199,11 @@ class Ways:
 
         Returns the place of the last one, or `after` if that comes after it. None: none leads on.
         """
+        if error is self._tree.elsewhere:
+            name = self._tree.root.name
+            text = f"The objects of {name} are in another cloud than the one that is set here: this takes the latter."
+            self.tell(text, f"heatlite up FILE -n {words(name)} --adopt-cloud")
+            return None
         held = None if isinstance(error, StackLocked) else self._tree.holder(operation, stack)
         if isinstance(error, StackLocked):
             last = self._unlocked(operation, stack)
