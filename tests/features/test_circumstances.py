@@ -512,6 +512,8 @@ REASONS: Mapping[str, Callable[[Town], None]] = {
     "marked and restricted": both(restricted("replace"), marked("a")),
     "marked and protected": both(marked("a"), protected("a")),
     "failed and protected": both(protected("a"), failed),
+    "marked, protected, and locked": both(marked("a"), protected("a"), locked(lambda town: town.path)),
+    "failed, protected, and locked": both(protected("a"), failed, locked(lambda town: town.path)),
 }
 
 

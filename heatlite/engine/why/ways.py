@@ -209,7 +209,13 @@ class Ways:
             last = self._unlocked(operation, stack)
         else:
             last = self._resumed(operation, stack) if held is None else self._ended(held)
-        return after if after is not None and last is not None and self.steps[after].after == last else last
+        return after if last is not None and self._follows(after, last) else last
+
+    def _follows(self, after: int | None, first: int) -> bool:
+        """Return whether a step comes after another one."""
+        while after is not None and after != first:
+            after = self.steps[after].after
+        return after == first
 
     def _ended(self, action: ActionRecord) -> int:
         """Add the step that leads to the end of an action. Returns its place."""
