@@ -18,7 +18,8 @@ from .conftest import Heat, new_project, template, value
 PROPERTIES = {
     "id", "name", "context", "action", "target", "cause", "owner", "interval", "start_time", "stop_time", "end_time",
     "timeout", "status", "status_reason", "control", "inputs", "outputs", "data", "depends_on", "depended_by",
-    "created_at", "updated_at", "not_before", "deadline", "attempt", "retries", "parent", "links",
+    "created_at", "updated_at", "not_before", "deadline", "attempt", "retries", "parent", "operation",
+    "links",
 }  # fmt: skip
 TIMES = ("created_at", "updated_at", "start_time", "stop_time", "end_time", "deadline")
 
