@@ -171,7 +171,10 @@ def refusal(
 
 
 def uses_cloud(operation: Operation, stack: StackRecord) -> bool:
-    """Return True if an operation other than a lock reads or changes objects of the stack in the cloud."""
+    """Return True if an operation reads or changes objects in the cloud.
+
+    For `LOCK` the body decides.
+    """
     if operation is Operation.UNLOCK:
         return stack.lock is not None and stack.lock.level is LockLevel.ALL
     return operation in USES_CLOUD
