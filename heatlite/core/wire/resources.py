@@ -7,6 +7,9 @@ from msgspec import UNSET, Meta, UnsetType
 from heatlite.core.json import AnyMap
 from heatlite.core.wire.base import Answer, Links, Time, column
 
+MOST_RESOURCES = 500
+"""Resources that one request takes into a stack, out of it, or to other names."""
+
 
 class Protection(Answer, frozen=True):
     """Protection of a stack or a resource from deletion."""

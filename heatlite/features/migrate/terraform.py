@@ -13,14 +13,13 @@ from typing import Final
 from msgspec import Struct, field
 
 from heatlite.core.json import Json, JsonMap, as_map, as_maps, dump, pointer
+from heatlite.core.wire.resources import MOST_RESOURCES
 from heatlite.plugin.coercion import PropertyKind
 from heatlite.plugin.registry import Registry
 from heatlite.plugin.schema import Field, Schema
 from heatlite.template.definitions.references import References, function_in
 from heatlite.template.dialects import TemplateVersion
 
-MOST_IMPORTED: Final = 500
-"""Objects that one import takes."""
 EMPTY: Final[tuple[Json, ...]] = (None, "", [], {})
 """Values that a state file has for what is not set. Zero is one too, unless it changes a default."""
 
@@ -135,8 +134,8 @@ class TakenState(Struct):
     def parts(self) -> Iterator[tuple[Mapping[str, JsonMap], Mapping[str, JsonMap]]]:
         """Yield the definitions of the stack after each import, and its objects."""
         names = [*self.resources]
-        for start in range(0, len(names) or 1, MOST_IMPORTED):
-            end = start + MOST_IMPORTED
+        for start in range(0, len(names) or 1, MOST_RESOURCES):
+            end = start + MOST_RESOURCES
             defined = {name: self.resources[name] for name in names[:end]}
             yield defined, {name: self.objects[name] for name in names[start:end]}
 

@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta, Struct, field
 
 from heatlite.core.json import AnyMap
+from heatlite.core.wire.resources import MOST_RESOURCES
 from heatlite.engine.state.requests import StackRequest
 
-MOST_RESOURCES = 500
 Text: TypeAlias = Annotated[str, Meta(min_length=1)]
 
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from heatlite.core.json import as_map
+from heatlite.core.wire.resources import MOST_RESOURCES
 from heatlite.features.migrate.commands import EMPTY
-from heatlite.features.migrate.terraform import MOST_IMPORTED, from_state
+from heatlite.features.migrate.terraform import from_state
 from heatlite.plugin.registry import Registry
 from heatlite.template.dialects import dialect_of
 from heatlite.template.source.loader import load
@@ -228,20 +229,20 @@ def disks(count: int) -> list[dict[str, Any]]:
     return [{**one, "instances": [{"index_key": at, "attributes": disk} for at, disk in enumerate(each)]}]
 
 
-@pytest.mark.parametrize("count", [0, 1, MOST_IMPORTED, MOST_IMPORTED + 1, 2 * MOST_IMPORTED + 3])
+@pytest.mark.parametrize("count", [0, 1, MOST_RESOURCES, MOST_RESOURCES + 1, 2 * MOST_RESOURCES + 3])
 def test_law_a_part_refers_to_itself_and_those_before(count: int) -> None:
     state = {"version": 4, "resources": disks(count)}
     found = from_state(state, Registry(ALL_TYPES), dialect_of(EMPTY))
     before = dict[str, Any]()
     parts = [*found.parts]
     for definitions, objects in parts:
-        assert len(objects) <= MOST_IMPORTED
+        assert len(objects) <= MOST_RESOURCES
         assert definitions.keys() == before.keys() | objects.keys() and not before.keys() & objects.keys()
         sources = [as_map(one["properties"])["source_volid"] for one in definitions.values()]
         assert {as_map(one)["get_resource"] for one in sources if isinstance(one, dict)} <= definitions.keys()
         before = {**definitions}
     assert before == found.resources and len(before) == count
-    assert len(parts) == max(1, -(-count // MOST_IMPORTED))
+    assert len(parts) == max(1, -(-count // MOST_RESOURCES))
 
 
 def test_nothing_refers_to_what_is_left_out() -> None:
@@ -253,16 +254,11 @@ def test_nothing_refers_to_what_is_left_out() -> None:
     }
 
 
-def test_law_a_part_is_one_import() -> None:
-    bodies = pytest.importorskip("heatlite.features.ownership.bodies")
-    assert MOST_IMPORTED == bodies.MOST_RESOURCES
-
-
 @pytest.mark.slow
 def test_more_objects_than_one_import_takes(
     clouded: Heat, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    heat, here, out, count = clouded, Here(clouded), tmp_path / "out", MOST_IMPORTED + 20
+    heat, here, out, count = clouded, Here(clouded), tmp_path / "out", MOST_RESOURCES + 20
     objects = {f"r{number}": of("OS::Neutron::Net", name=f"many{number}") for number in range(10)}
     objects |= {f"d{number}": of("OS::Cinder::Volume", name=f"v{number}", size=1) for number in range(count - 10)}
     made = heat.create(template(**objects), "many")
