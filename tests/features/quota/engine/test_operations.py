@@ -7,13 +7,13 @@ from typing import Final
 import pytest
 
 from heatlite.core.actions.repairs import RepairStep, Selection
-from heatlite.engine.state.group_requests import Adjustment, ResizeRequest, ScaleIn, ScaleOut
+from heatlite.engine.state.group_requests import Adjustment, DetachPolicy, ResizeRequest, ScaleIn, ScaleOut
 from heatlite.engine.state.requests import Reach, StackRequest
 from heatlite.features.quota.examiner import QuotaExceeded
 from heatlite.features.revisions.undoing import Revisions, UndoRequest
 from heatlite.store.records import StackRecord
 from tests.engine.conftest import resource, template
-from tests.engine.test_group_pools import KINDS, VERBS, Fleet
+from tests.engine.test_group_pools import KINDS, PLACED, VERBS, Fleet
 from tests.features.quota.engine.test_admission import raise_limit, refused, reserved, shortages
 from tests.tables import sampled
 from tests.types.conftest import Cloudy
@@ -156,3 +156,17 @@ def test_what_needs_nothing_is_never_refused(cloudy: Cloudy) -> None:
 
 def actions(cloudy: Cloudy) -> object:
     return cloudy.store.database.read("SELECT COUNT(*) FROM action")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_members_that_a_policy_brings_into_a_pool_count(cloudy: Cloudy, kind: str) -> None:
+    fleet = Fleet(cloudy, kind)
+    fleet.ask(DetachPolicy(PLACED.name))
+    raise_limit(cloudy, "load_balancer", member=2)
+    with pytest.raises(QuotaExceeded) as found:
+        fleet.ask(PLACED)
+    assert shortages(found.value) == {"load_balancer.member": (2, 0, 0, 3, 1)}
+    raise_limit(cloudy, "load_balancer", member=3)
+    fleet.ask(PLACED)
+    fleet.require_law()
